@@ -59,10 +59,8 @@ for (const [language, command] of streaming) {
       const lines = (await (await call("stream")).text()).trimEnd().split("\n");
       const [started, ...messages] = lines.map((line) => JSON.parse(line));
       expect(started).toMatchObject({ started: { appId: "speak" } });
-      expect(messages).toEqual([
-        ...["HELLO, ", "HOW ", "ARE ", "☀ ", "YOU?"].map((text) => ({ delta: { text } })),
-        { end: {} },
-      ]);
+      expect(messages.pop()).toEqual({ end: {} });
+      expect(messages.map(({ delta }) => delta.text).join("")).toBe("HELLO, HOW ARE ☀ YOU?");
       expect(await (await call("run")).json()).toMatchObject({ text: "HELLO, HOW ARE ☀ YOU?" });
     });
 
