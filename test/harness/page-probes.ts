@@ -57,7 +57,8 @@ export function tooWide(page: Page): Promise<string[]> {
 
 /**
  * Describes what a person can't reach in the open dialog: the buttons of its foot that are out of
- * sight or covered, and the controls that are behind its head or foot while they have the focus.
+ * sight or covered, the controls that are behind its head or foot while they have the focus, and
+ * what is wrong with these, where it is behind the foot.
  */
 export function outOfSight(page: Page): Promise<string[]> {
   return page.evaluate<string[]>(`(() => {
@@ -78,6 +79,11 @@ export function outOfSight(page: Page): Promise<string[]> {
       const { top, bottom } = control.getBoundingClientRect();
       const [from, to] = [head.getBoundingClientRect().bottom, foot.getBoundingClientRect().top];
       if (top < from || bottom > to) found.push("has the focus: " + (control.id || control.textContent));
+      if (control.ariaInvalid !== "true") continue;
+      for (const id of control.getAttribute("aria-describedby").split(" ")) {
+        const words = document.getElementById(id);
+        if (words.matches(".field-problem") && words.getBoundingClientRect().bottom > to) found.push("of the focus: " + id);
+      }
     }
     return found;
   })()`);
