@@ -49,14 +49,26 @@ export function originInWords({ channel = "AUDIT_CHANNEL_UNSPECIFIED", address, 
 }
 
 /**
- * What exactly was done, of the event's `name=value` pairs: ["plan: pro"]. A key is named by
- * `keyName`, and times are local.
+ * What exactly was done, of the event's `name=value` pairs: ["plan: pro"]. What was changed is named
+ * once. A key is named by `keyName`, and times are local.
  */
 export function detailInWords({ detail = "" }: AuditEvent, keyName: (keyId: string) => string): string[] {
-  return [...detail.matchAll(/(\w+)=(\S+)/g)].map(([pair, name = "", value = ""]) => {
+  const pairs = [...detail.matchAll(/(\w+)=(\S+)/g)].map(([, name = "", value = ""]) => ({ name, value }));
+  return pairs.flatMap(({ name, value }) => {
     const words = detailWords[name]?.(value, keyName);
-    return words ?? pair.replace("=", ": ").replace(/_/g, " ").replace(/,/g, ", ");
+    if (words !== undefined) return words;
+    const told = name === "changed" ? withoutTold(value, pairs) : value;
+    return told === "" ? [] : `${name}: ${told}`.replace(/_/g, " ").replace(/,/g, ", ");
   });
+}
+
+/** The names of what was changed, without those whose new value stands beside them. */
+function withoutTold(names: string, pairs: readonly { readonly name: string }[]): string {
+  const isTold = (changed: string) => pairs.some(({ name }) => name === changed);
+  return names
+    .split(",")
+    .filter((changed) => !isTold(changed))
+    .join(",");
 }
 
 const detailWords: Readonly<Record<string, (value: string, keyName: (keyId: string) => string) => string>> = {

@@ -24,7 +24,8 @@ test("an event is named by what was done in words, and by what was tried where i
 });
 
 test("the detail of an event is said in words, a pair at a time, and a key by its name", () => {
-  expect(words("changed=display_name,plan plan=pro")).toEqual(["changed: display name, plan", "plan: pro"]);
+  expect(words("changed=display_name,plan plan=pro")).toEqual(["changed: display name", "plan: pro"]);
+  expect(words("changed=plan plan=pro")).toEqual(["plan: pro"]);
   const rotated = (overlap: string) => words(`overlap=${overlap} replaced_by_key_id=7k3f`);
   expect(rotated("86400s")).toEqual(["the old key works for 1 day", "replaced by key 7k3f"]);
   expect(rotated("5400s")[0]).toBe("the old key works for 90 minutes");
