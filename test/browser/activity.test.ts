@@ -54,6 +54,16 @@ describeInBrowser("the activity of a team", () => {
     await expectWellMade(page, "activity");
   });
 
+  test("a key stands in one piece, beside its label or below it", async () => {
+    const screen = await openScreen();
+    await makeKeys(screen, ...Array.from({ length: 8 }, (_, n) => "W".repeat(2 * n + 1)));
+    await openActivity(screen);
+    const keys = screen.page.locator(".activity code");
+    await keys.nth(7).waitFor();
+    const boxes = await Promise.all((await keys.all()).map((key) => key.boundingBox()));
+    expect(Math.max(...boxes.map((box) => box!.height))).toBeLessThan(25);
+  });
+
   test("a change elsewhere shows within seconds while the page is in view", async () => {
     const screen = await openScreen();
     const { page } = screen;
