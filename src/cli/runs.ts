@@ -257,7 +257,7 @@ const waitSecondsMax = 50;
 function readWait(text: string): number {
   const seconds = /^\d{1,2}s$/.test(text) ? Number.parseInt(text, 10) : 0;
   if (seconds >= 1 && seconds <= waitSecondsMax) return seconds;
-  throw wrongUse(`--wait must be a number of seconds from 1s to ${waitSecondsMax}s.`);
+  throw wrongUse(`--wait must be a number of seconds and its unit s, like 30s, at most ${waitSecondsMax}s.`);
 }
 
 /** How a request for a run says how long to wait for its end (RFC 7240). */

@@ -376,7 +376,10 @@ test.each<[string[], RegExp]>([
   [["run", "../keys", "x"], /^<app_id> must be the id of an app\.\n$/],
   [["runs", "show", "../x"], /^<run_id> must be the id of a run, /],
   [["runs", "cancel", "x"], /^<run_id> must be the id of a run, /],
-  [["runs", "show", "run_1", "--wait", "51s"], /^--wait must be a number of seconds from 1s to 50s\.\n$/],
+  [
+    ["runs", "show", "run_1", "--wait", "51s"],
+    /^--wait must be a number of seconds and its unit s, like 30s, at most 50s\.\n$/,
+  ],
   [["runs", "show", "run_1", "--wait", "0s"], /^--wait must be/],
   [["runs", "show", "run_1", "--wait", "1m"], /^--wait must be/],
 ])("%j is wrong use", async (argv, words) => {
