@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { UsageStep, VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
@@ -6,31 +5,18 @@ import type { Caller } from "../harness/callers.ts";
 import { everyCaller } from "../harness/every-caller.ts";
 import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
 const clock = createManualClock();
-const folders = createTempFolders();
-const settings = {
-  KEYRUN_DATA_DIR: folders.create(),
-  KEYRUN_SECRET: randomBytes(32).toString("base64url"),
-};
 let keyrun: Keyrun;
 let callers: Caller[];
 
-async function start(): Promise<void> {
-  keyrun = await startKeyrun({ clock, settings });
+beforeAll(async () => {
+  keyrun = await startKeyrun({ clock });
   callers = Object.values(everyCaller).map((make) => make(keyrun.publicUrl));
-}
-
-async function stop(): Promise<void> {
+});
+afterAll(async () => {
   for (const caller of callers) caller.close();
   await keyrun.close();
-}
-
-beforeAll(start);
-afterAll(async () => {
-  await stop();
-  folders.remove();
 });
 
 const newKey = async (requestsPerMinute: number) =>
@@ -101,20 +87,6 @@ test("ten rotations in a minute, with an overlap and without, give a key no requ
   expect([(await run(key)).kind, (await run(key)).kind, (await run(key)).kind]).toEqual([
     ...["ok", "ok", "refused"],
   ]);
-});
-
-test("what a key spent counts for its successor also if Keyrun was stopped and started in between", async () => {
-  const old = await newKey(3);
-  await run(old);
-  const next = await rotate(old, 0);
-  await run(next);
-  await stop();
-  await start();
-  expect(await run(next)).toMatchObject({ kind: "ok", remaining: "0" });
-  const last = await rotate(next, 0);
-  await stop();
-  await start();
-  expect(await run(last)).toMatchObject({ kind: "refused", remaining: "0" });
 });
 
 test("two keys of a team that no rotation connects have a limit each", async () => {
