@@ -165,8 +165,8 @@ function readUrl(value: string): URL {
   if (whole && url.username === "" && url.password === "") return url;
   throw invalid(
     "app.backend.http.url",
-    `app.backend.http.url must be an absolute http or https URL of at most ${bounds.appUrlCharactersMax} ` +
-      "characters, without user information or fragment. Send credentials in a header.",
+    `app.backend.http.url must be an absolute http or https URL, such as http://127.0.0.1:9000/run, of at ` +
+      `most ${bounds.appUrlCharactersMax} characters, without user information or fragment. Send credentials in a header.`,
   );
 }
 

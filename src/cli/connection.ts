@@ -75,7 +75,7 @@ function readAddressFile(dataDir: string, env: Environment): string {
   const text = readDataFile(dataDir, "grpc-address", env);
   if (text === undefined) {
     throw new CommandFailure(
-      `There is no file grpc-address, which a running Keyrun writes, in the data folder ${resolve(dataDir)}: start it with \`${startCommand}\`, or set KEYRUN_DATA_DIR or KEYRUN_GRPC_PORT to those of the running server.`,
+      `No running Keyrun has written its address into the data folder ${resolve(dataDir)}: start Keyrun with \`${startCommand}\`, or set KEYRUN_DATA_DIR or KEYRUN_GRPC_PORT to those of the running server.`,
     );
   }
   if (/^[^\s/@]+:\d{1,5}$/.test(text)) return text;

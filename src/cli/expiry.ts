@@ -40,7 +40,9 @@ function momentOf(text: string, spanMsMin: number): string {
   const [, day, zone] = timeForm.exec(text) ?? [];
   const timeMs = Date.parse(text);
   if (day === undefined || Number.isNaN(timeMs)) {
-    throw wrongUse("--expires must be a time from now, like 90d or 12h, or a date, like 2027-01-31.");
+    throw wrongUse(
+      "--expires must be a time from now in days, hours or minutes, like 90d, 12h or 30m, or a date, like 2027-01-31.",
+    );
   }
   if (!isDay(day)) throw wrongUse(`--expires must be a day that exists: ${day} does not.`);
   if (text === day) return new Date(lastSecondOf(day)).toISOString();

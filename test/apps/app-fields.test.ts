@@ -135,6 +135,7 @@ describe("url", () => {
   ])("%j is refused, in words that do not hold it", (url) => {
     const { param, message } = refused(onHttp(url));
     expect(param).toBe("app.backend.http.url");
+    expect(message).toContain("such as http://127.0.0.1:9000/run");
     if (url.length > 10) expect(message).not.toContain(url);
   });
 });

@@ -439,7 +439,7 @@ describe("finding the server", () => {
   test("without a data folder the error says how to name the right one", async () => {
     await failsWith(
       { KEYRUN_DATA_DIR: join(dataDir, "nowhere") },
-      /nowhere: start it with `npm start`, or set KEYRUN_DATA_DIR/,
+      /^No running Keyrun .*nowhere: start Keyrun with `npm start`, or set KEYRUN_DATA_DIR/,
     );
   });
 

@@ -74,13 +74,15 @@ test("today is a last day", async () => {
   expect(state).toBe(KeyState.ACTIVE);
 });
 
-test.each(["soon", "0d", "90", "2031-13-01", "-1d"])(
+test.each(["soon", "0d", "90", "1y", "30s", "2031-13-01", "-1d"])(
   "--expires %s is a wrong use, and no key is made",
   async (given) => {
     const teamId = await keyrun.newTeam();
     const { code, stderr } = await run("create", "--team", teamId, `--expires=${given}`);
     expect(code).toBe(2);
-    expect(stderr).toContain("--expires must be a time from now, like 90d or 12h, or a date");
+    expect(stderr).toContain(
+      "--expires must be a time from now in days, hours or minutes, like 90d, 12h or 30m, or a date",
+    );
     expect((await keyrun.keys.listKeys({ teamId })).keys).toEqual([]);
   },
 );
