@@ -496,7 +496,8 @@ describe("doctor", () => {
       { name: "settings", ok: true, message: "all are valid" },
     ]);
     expect(well).toMatchObject({ code: 0, stderr: "" });
-    const { code, stdout } = await run(["doctor", "--json"], { env: { KEYRUN_PORT: "x" } });
+    const wrongPort = { env: { ...withSecret().env, KEYRUN_PORT: "x" } };
+    const { code, stdout } = await run(["doctor", "--json"], wrongPort);
     expect(code).toBe(1);
     const wrong = JSON.parse(stdout).checks.filter((check: { ok: boolean }) => !check.ok);
     const message = expect.stringContaining("KEYRUN_PORT");
