@@ -128,7 +128,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
       source.close();
       await target.close();
       await expect(openMongoForTest({ uri })).rejects.toThrow(
-        /was cut off\. Run `\.\/keyrun copy-to-mongodb`/,
+        /was cut off\. Run the command `copy-to-mongodb`/,
       );
 
       // What the folder has lost meanwhile must not come back.
@@ -265,7 +265,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     await cutOff.close();
     const { control } = stores.fleet!;
     const refused = control.register(randomUUID(), instanceFactsOf());
-    await expect(refused).rejects.toThrow(/was cut off\. Run `\.\/keyrun copy-to-mongodb`/);
+    await expect(refused).rejects.toThrow(/was cut off\. Run the command `copy-to-mongodb`/);
     await expect(refused).rejects.toBeInstanceOf(StartRefused);
     expect((await control.read()).leases).toEqual([]);
     await stores.close();
