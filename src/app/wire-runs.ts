@@ -8,7 +8,7 @@ import type { ByteBudget } from "../limit/byte-budget.ts";
 import type { Log } from "../log/log.ts";
 import { createRedaction, type Redact } from "../log/redaction.ts";
 import type { Metrics } from "../metrics/metrics.ts";
-import { fail } from "../refusal/refusal.ts";
+import { fail, refusalFrom } from "../refusal/refusal.ts";
 import { createAppRunner } from "../run/app-runner.ts";
 import { createBackgroundRuns } from "../run/background/background-runs.ts";
 import { createBackgroundService } from "../run/background/background-service.ts";
@@ -17,7 +17,7 @@ import { createIdempotentRuns } from "../run/idempotency/idempotent-runs.ts";
 import type { NameFilePaths } from "../run/resolve-host.ts";
 import { createRunService } from "../run/run-service.ts";
 import { createRunSlots } from "../run/run-slots.ts";
-import { createFindRunnableApp } from "../run/runner.ts";
+import { createFindRunnableApp, type Runner } from "../run/runner.ts";
 import { createWatchRights } from "../run/watch-rights.ts";
 import type { Config } from "../settings/config.ts";
 import type { Stores } from "../store/stores.ts";
@@ -93,7 +93,7 @@ export function wireRuns(parts: RunsParts & { readonly randomBytes: RandomBytes 
   const background = createBackgroundRuns({
     clock,
     store: stores.backgroundRuns,
-    run,
+    run: tellingOf(run, log),
     bytes,
     recordsMaxOf,
     onWriteFailed,
@@ -163,5 +163,24 @@ function ownersOf({ membership: { fleet }, randomBytes }: Parameters<typeof wire
     tellOthers(id: string) {
       void fleet.announce([{ kind: "run", id, version: 0 }], { wait: false });
     },
+  };
+}
+
+/** Tells in the log of each failed run in the background, whose request was answered before. */
+function tellingOf(run: Runner, log: Log): Runner {
+  return async (order) => {
+    try {
+      return await run(order);
+    } catch (thrown) {
+      const { reason, cause } = refusalFrom(thrown);
+      const { requestId, runId, teamId, app } = order;
+      if (reason !== "RUN_CANCELLED") {
+        log.warn(
+          { reason, requestId, runId, teamId, appId: app.id, cause },
+          "a run in the background failed",
+        );
+      }
+      throw thrown;
+    }
   };
 }

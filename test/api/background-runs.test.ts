@@ -97,6 +97,28 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
       expect(app.starts(text)).toBe(1);
     });
 
+    test("that fails later is told in the log with its cause, and one that is cancelled is not", async () => {
+      const lines = () =>
+        keyrun.logLines
+          .map((line) => JSON.parse(line))
+          .filter(({ msg }) => msg === "a run in the background failed");
+      const cancelled = await started(fresh("wait"));
+      await caller.cancel(cancelled);
+      const { run } = await caller.start({ text: fresh("fail") });
+      const runId = run!.runId!;
+      await soon(() => lines().filter((line) => line.runId === runId)).toMatchObject([
+        {
+          level: "warn",
+          reason: "APP_FAILED",
+          requestId: expect.any(String),
+          teamId,
+          appId: "counted",
+          cause: expect.stringContaining("answered 500"),
+        },
+      ]);
+      expect(lines().filter((line) => line.runId === cancelled)).toEqual([]);
+    });
+
     test("that ends while its caller waits is answered with its end, also if it failed", async () => {
       const text = fresh("hello");
       const done = await caller.start({ text, waitMs: 50_000 });
