@@ -49,8 +49,8 @@ export function originInWords({ channel = "AUDIT_CHANNEL_UNSPECIFIED", address, 
 }
 
 /**
- * What exactly was done, of the event's `name=value` pairs: ["plan: pro"]. What was changed is named
- * once. A key is named by `keyName`, and times are local.
+ * What exactly was done, of the event's `name=value` pairs: ["plan: pro"]. What was changed is
+ * named once. A key is named by `keyName`, and times are local.
  */
 export function detailInWords({ detail = "" }: AuditEvent, keyName: (keyId: string) => string): string[] {
   const pairs = [...detail.matchAll(/(\w+)=(\S+)/g)].map(([, name = "", value = ""]) => ({ name, value }));
