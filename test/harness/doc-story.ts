@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { cpSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type DocNetwork, openDocNetwork, substitutePorts } from "./doc-network.ts";
@@ -147,8 +147,8 @@ async function until(typed: Typed, condition: () => boolean, msMax: number): Pro
   while (!condition() && performance.now() < end) await typed.changed(end - performance.now());
 }
 
-/** What `npm ci` makes. In a clone this is a folder, which .gitignore names. */
-const installed = "node_modules";
+/** What `npm ci` makes. In a clone these are folders, which .gitignore names. */
+const installed = ["node_modules", "web/dist"];
 const parts = [
   ...["keyrun", "package.json", ".npmrc", ".gitignore", ".env.example", "buf.yaml"],
   "docs/leaked-keys",
@@ -159,9 +159,10 @@ function makeClone(folder: string): void {
   const root = fileURLToPath(new URL("../../", import.meta.url));
   const filter = (path: string) => !path.endsWith("/node_modules");
   for (const part of parts) cpSync(join(root, part), join(folder, part), { recursive: true, filter });
-  symlinkSync(join(root, installed), join(folder, installed));
+  mkdirSync(join(folder, "web"));
+  for (const path of installed) symlinkSync(join(root, path), join(folder, path));
   git(folder, "init", "--quiet");
-  writeFileSync(join(folder, ".git/info/exclude"), "node_modules\n");
+  writeFileSync(join(folder, ".git/info/exclude"), `${installed.join("\n")}\n`);
   git(folder, "add", ".");
 }
 
@@ -170,7 +171,7 @@ function checkLeavings(folder: string): void {
   const taken = git(folder, "add", "--dry-run", ".");
   if (taken !== "") throw new Error(`\`git add .\` takes what this page makes:\n${taken}`);
   const made = git(folder, "ls-files", "-z", "--others", "--ignored", "--exclude-standard").split("\0");
-  const files = made.filter((path) => path !== "" && path !== installed);
+  const files = made.filter((path) => path !== "" && !installed.includes(path));
   const folders = new Set(files.map((path) => dirname(path)).filter((path) => path !== "."));
   // Those of compose.yaml are read by other users inside of containers. Their folder is private.
   const own = files.filter((path) => !path.startsWith("secrets/"));
