@@ -88,7 +88,11 @@ export function createServices(parts: ServicesParts) {
       served(RunService, runService, { unaryMsMax: runMsMax }),
       served(KeyService, wireKeyService(parts, { keys, usage, decisions })),
       served(TeamService, wireTeamService(parts, { keys, usage, decisions, runs })),
-      served(AppService, { ...wireAppService(parts, runs), checkApp }, { unaryMsMax: runMsMax }),
+      served(
+        AppService,
+        { ...wireAppService(parts, runs), checkApp },
+        { unaryMsMax: runMsMax, only: [AppService.method.checkApp] },
+      ),
     ],
   };
 }

@@ -16,21 +16,28 @@ export interface ServedService {
   readonly service: DescService;
   readonly implementation: object;
   /** See `unaryMsMaxOf`. */
-  readonly unaryMsMax?: number;
+  readonly times?: Times;
+}
+
+/** How long unary calls may take: those of the methods that `only` names, or of all. */
+interface Times {
+  readonly unaryMsMax: number;
+  readonly only?: readonly DescMethod[];
 }
 
 /** Pairs a service with its implementation, and checks their types. */
 export function served<S extends DescService>(
   service: S,
   implementation: ServiceMethods<S>,
-  times: Pick<ServedService, "unaryMsMax"> = {},
+  times?: Times,
 ): ServedService {
-  return { service, implementation, ...times };
+  return { service, implementation, ...(times && { times }) };
 }
 
-/** The longest time of a unary call of the service. It ends work that does not end by itself. */
-export function unaryMsMaxOf({ unaryMsMax = bounds.unaryMsMax }: ServedService): number {
-  return unaryMsMax;
+/** The longest time of a unary call of the method. It ends work that does not end by itself. */
+export function unaryMsMaxOf({ times }: ServedService, method: DescMethod): number {
+  const isUsual = times === undefined || times.only?.includes(method) === false;
+  return isUsual ? bounds.unaryMsMax : times.unaryMsMax;
 }
 
 /** The longest time of a call that runs an app. The app's own timeout is over earlier. */

@@ -97,9 +97,9 @@ function registryOf(services: readonly ServedService[]): Registry {
 /** Returns the implementation in the form that Connect calls. */
 function adaptService(parts: RpcParts, served: ServedService): object {
   const adapted: Record<string, unknown> = {};
-  const unaryMsMax = unaryMsMaxOf(served);
   for (const method of served.service.methods) {
     const work = workOf(served.implementation, method);
+    const unaryMsMax = unaryMsMaxOf(served, method);
     if (work) adapted[method.localName] = adapt(parts, method, { work, unaryMsMax });
   }
   return adapted;

@@ -21,10 +21,10 @@ import { UnaryCall, type UnaryMethod } from "./unary-call.ts";
 export function createGrpcHandler(parts: RpcParts): FindRpc {
   const mounts = new Map<string, Mount>();
   for (const served of parts.services) {
-    const msMax = unaryMsMaxOf(served);
     for (const method of served.service.methods) {
       const work = workOf(served.implementation, method);
       if (!work || !isUnary(method) || !isForServices(method, parts.policy)) continue;
+      const msMax = unaryMsMaxOf(served, method);
       const handler = (request: HttpRequest) => answer(parts, { method, work, msMax }, request);
       const mount = { handler, entry: "grpc", refusalForm: "grpc" } as const;
       mounts.set(pathOfMethod(method), mount);
