@@ -1,6 +1,6 @@
 /** The pages of the documentation, whose commands call the Keyrun that serves them. */
 
-import { compress, createStaticBody, type StaticBody } from "./static-body.ts";
+import { compress, createStaticBody, htmlOf, type StaticBody } from "./static-body.ts";
 
 /** The address in the commands of the pages, for those who read them in the repository. */
 const exampleOrigin = "http://127.0.0.1:8080";
@@ -30,7 +30,7 @@ async function withOrigin(page: StaticBody, origin: string): Promise<StaticBody>
   const text = Buffer.from(page.plain).toString();
   if (origin === exampleOrigin || !text.includes(exampleOrigin)) return page;
   // A caller may have named the host, so it is text and no HTML.
-  const safe = origin.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
+  const safe = htmlOf(origin);
   const plain = Buffer.from(text.replaceAll(exampleOrigin, () => safe));
   return createStaticBody(plain, {
     contentType: page.contentType,

@@ -7,7 +7,7 @@ import { fail, Refusal } from "../refusal/refusal.ts";
 import { createDocsPages } from "./docs-pages.ts";
 import type { Answer, HttpHandler, HttpRequest, HttpResponse } from "./handler.ts";
 import { pathOf } from "./request-head.ts";
-import { compress, createStaticBody, type StaticBody, staticAnswer } from "./static-body.ts";
+import { compress, createStaticBody, htmlOf, type StaticBody, staticAnswer } from "./static-body.ts";
 
 /**
  * Serves the screen: one HTML document for all of its paths, those of the documentation with
@@ -136,10 +136,9 @@ export async function readScreenFiles(folder: string, command: string): Promise<
 
 /** The document whose element `meta` of this name has the command as its content. */
 async function withCommand({ plain, contentType }: StaticBody, command: string): Promise<StaticBody> {
-  const escaped = command.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
   const html = Buffer.from(plain)
     .toString()
-    .replace(/(?<=<meta name="keyrun-command" content=")[^"]*/, () => escaped);
+    .replace(/(?<=<meta name="keyrun-command" content=")[^"]*/, () => htmlOf(command));
   const told = Buffer.from(html);
   return createStaticBody(told, { contentType, compressed: await compress(told, { brotliQuality: 11 }) });
 }

@@ -27,6 +27,11 @@ export function createStaticBody(
   return { contentType, hash, plain, ...compressed };
 }
 
+/** The text as HTML writes it, also in the value of an attribute. */
+export function htmlOf(text: string): string {
+  return text.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
+}
+
 /**
  * Compresses a text. Brotli's quality is 0 to 11; 9 gives nearly the smallest result, and is fast
  * enough at start-up.
