@@ -1,7 +1,7 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { parseSync } from "vite";
+import { readFacts } from "./source-facts.ts";
 
 /**
  * Finds where a source file uses a package or Node beyond its documented interface: an import of a
@@ -9,17 +9,28 @@ import { parseSync } from "vite";
  * switch of the allocator or of V8. Each finding names the file and what to do instead.
  */
 export function findUndocumented(sources: ReadonlyMap<string, string>): string[] {
-  return [...sources].flatMap(([path, text]) => [
-    ...importsIn(path, text)
-      .flatMap((specifier) => insideOf(specifier) ?? [])
-      .map((said) => `${path} ${said}`),
-    ...patterns.flatMap(({ use, instead }) =>
-      Array.from(withoutComments(text).matchAll(use), ([found]) => `${path} has ${found}: ${instead}`),
-    ),
-    ...assignedImports(path, text).map(
-      (name) => `${path} assigns to ${name}, which is another's: wrap it, or take its options.`,
-    ),
-  ]);
+  return [...sources].flatMap(([path, text]) => {
+    const imports = readFacts(path, text).imports.filter(({ specifier }) => !/^[.#]/.test(specifier));
+    const locals = imports.flatMap((each) => each.locals);
+    const assigned = Array.from(
+      text.matchAll(/\b(?:Object\.assign|Reflect\.set)\((\w+)\b/g),
+      ([, name]) => name,
+    );
+    return [
+      ...imports.flatMap(({ specifier }) => insideOf(specifier) ?? []).map((said) => `${path} ${said}`),
+      ...findSwitches(path, withoutComments(text)),
+      ...assigned
+        .filter((name = "") => locals.includes(name))
+        .map((name) => `${path} assigns to ${name}, which is another's: wrap it, or take its options.`),
+    ];
+  });
+}
+
+/** The same by words alone, in a file of any language. */
+export function findSwitches(path: string, text: string): string[] {
+  return patterns.flatMap(({ use, instead }) =>
+    Array.from(text.matchAll(use), ([found]) => `${path} has ${found}: ${instead}`),
+  );
 }
 
 const patterns: readonly { readonly use: RegExp; readonly instead: string }[] = [
@@ -48,7 +59,7 @@ const insides = /\/(lib|build|dist|src|internal)\//;
 
 /** What is wrong with an import of a package; undefined for its documented entries. */
 function insideOf(specifier: string): string | undefined {
-  if (/^(node:|[.#])/.test(specifier)) return undefined;
+  if (specifier.startsWith("node:")) return undefined;
   const name = specifier.split("/", specifier.startsWith("@") ? 2 : 1).join("/");
   if (specifier === name) return undefined;
   const isEntry = !insides.test(`${specifier}/`) && `.${specifier.slice(name.length)}` in exportsOf(name);
@@ -63,33 +74,9 @@ function exportsOf(name: string): object {
 /** Where the package is, whatever entries it exports. */
 function folderOf(name: string): string {
   const paths = createRequire(import.meta.url).resolve.paths(name) ?? [];
-  const found = paths.map((path) => join(path, name)).find(isFolder);
+  const found = paths.map((path) => join(path, name)).find((path) => existsSync(join(path, "package.json")));
   if (!found) throw new Error(`the package ${name} is not installed`);
   return found;
-}
-
-function isFolder(path: string): boolean {
-  try {
-    readFileSync(join(path, "package.json"));
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function importsIn(path: string, text: string): string[] {
-  const { module } = parseSync(path, text, { lang: path.endsWith("x") ? "tsx" : "ts" });
-  return module.staticImports.map(({ moduleRequest }) => moduleRequest.value);
-}
-
-/** The names that the file imports from a package or from Node and assigns to. */
-function assignedImports(path: string, text: string): string[] {
-  const { module } = parseSync(path, text, { lang: path.endsWith("x") ? "tsx" : "ts" });
-  const names = module.staticImports
-    .filter(({ moduleRequest }) => !/^[.#]/.test(moduleRequest.value))
-    .flatMap(({ entries }) => entries.map(({ localName }) => localName.value));
-  const assigned = text.matchAll(/\b(?:Object\.assign|Reflect\.set)\((\w+)\b/g);
-  return Array.from(assigned, ([, name = ""]) => name).filter((name) => names.includes(name));
 }
 
 function withoutComments(text: string): string {

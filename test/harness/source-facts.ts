@@ -23,6 +23,8 @@ export interface ImportFact {
   /** Whether the import disappears when the types are stripped. */
   readonly typeOnly: boolean;
   readonly names: readonly string[];
+  /** What the file itself calls them. */
+  readonly locals: readonly string[];
 }
 
 /** The path in the repository that an import means; undefined for a package. */
@@ -58,11 +60,13 @@ export function readFacts(path: string, text: string): SourceFacts {
         specifier: moduleRequest.value,
         typeOnly: entries.length > 0 && entries.every(({ isType }) => isType),
         names: entries.map(({ importName }) => importName.name ?? "*"),
+        locals: entries.map(({ localName }) => localName.value),
       })),
       ...module.dynamicImports.map(({ moduleRequest: { start, end } }) => ({
         specifier: text.slice(start + 1, end - 1),
         typeOnly: false,
         names: ["*"],
+        locals: [],
       })),
     ],
     reExports: exported.flatMap(({ moduleRequest }) => moduleRequest?.value ?? []),
