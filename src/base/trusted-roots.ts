@@ -22,8 +22,11 @@ export function trustSystemRoots(): void {
 /** Of the process, as the authorities are. */
 let isDone = false;
 
-/** The same authorities for a library that takes them as a context, which is best made once. */
+/** The same authorities for a library that takes them as a context. That is made once. */
 export function trustedRoots(): SecureContext {
   trustSystemRoots();
-  return createSecureContext();
+  context ??= createSecureContext();
+  return context;
 }
+
+let context: SecureContext | undefined;

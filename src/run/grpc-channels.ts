@@ -13,6 +13,7 @@ import {
   type experimental,
 } from "@grpc/grpc-js";
 import { trustedRoots } from "../base/trusted-roots.ts";
+import { readHostAndPort } from "../settings/host.ts";
 import { type HostLookup, hostLookupOption, hostScheme, registerHostScheme } from "./host-lookup.ts";
 import { runBounds } from "./run-bounds.ts";
 
@@ -35,7 +36,7 @@ export function createGrpcChannels(
 
   function openChannel(target: string, tls: boolean): Channel {
     if (!tls) return new Channel(target, credentials.createInsecure(), clientOptions);
-    const host = hostOf(target);
+    const { host } = readHostAndPort(target);
     const roots = trustedRoots();
     if (isIP(host) === 0)
       return new Channel(target, credentials.createFromSecureContext(roots), clientOptions);
@@ -199,11 +200,6 @@ class ClosableCredentials extends ChannelCredentials {
     socket.once("close", () => this.#sockets.delete(socket));
     return await connector.connect(socket);
   }
-}
-
-/** The host of `HOST:PORT`. The brackets of an IPv6 address are no part of it. */
-function hostOf(target: string): string {
-  return target.slice(0, target.lastIndexOf(":")).replace(/^\[(.*)\]$/, "$1");
 }
 
 /**

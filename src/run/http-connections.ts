@@ -1,8 +1,8 @@
 import type { LookupFunction } from "node:net";
-import type { SecureContext } from "node:tls";
 import { Pool } from "undici";
 import type { AppRecord } from "../apps/app-store.ts";
 import type { Clock } from "../base/clock.ts";
+import { trustedRoots } from "../base/trusted-roots.ts";
 import { runBounds } from "./run-bounds.ts";
 
 /**
@@ -12,8 +12,6 @@ import { runBounds } from "./run-bounds.ts";
 export function createHttpConnections(options: {
   clock: Clock;
   lookup: LookupFunction;
-  /** Returns what servers with TLS are verified against. Called for each app over TLS. */
-  roots: () => SecureContext;
   connectionsMax: number;
   /** Apps without a run whose connections are kept, at most. */
   idleAppsMax: number;
@@ -87,7 +85,7 @@ function closeUnused({ pool }: AppConnections): void {
  * A request is written only to a connection that carries no other. undici keeps a POST that it has
  * begun to write from being written again.
  */
-function openPool(origin: string, { connectionsMax, lookup, roots, readsAhead = true }: PoolOptions): Pool {
+function openPool(origin: string, { connectionsMax, lookup, readsAhead = true }: PoolOptions): Pool {
   return new Pool(origin, {
     connections: connectionsMax,
     allowH2: false,
@@ -96,7 +94,7 @@ function openPool(origin: string, { connectionsMax, lookup, roots, readsAhead = 
       lookup,
       timeout: runBounds.backendConnectMsMax,
       keepAliveInitialDelay: runBounds.backendSilenceMs,
-      ...(origin.startsWith("https:") && { secureContext: roots() }),
+      ...(origin.startsWith("https:") && { secureContext: trustedRoots() }),
       ...(!readsAhead && { highWaterMark: 0 }),
     },
     // The time of a run is limited by its caller, which also ends it.
@@ -112,6 +110,5 @@ function openPool(origin: string, { connectionsMax, lookup, roots, readsAhead = 
 interface PoolOptions {
   readonly connectionsMax: number;
   readonly lookup: LookupFunction;
-  readonly roots: () => SecureContext;
   readonly readsAhead?: boolean;
 }

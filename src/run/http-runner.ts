@@ -1,7 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import type { SecureContext } from "node:tls";
 import type { Clock } from "../base/clock.ts";
-import { trustedRoots } from "../base/trusted-roots.ts";
 import { bounds } from "../bounds.ts";
 import { traceHeaders } from "../http/trace-context.ts";
 import { type HeldBytes, overloaded } from "../limit/byte-budget.ts";
@@ -51,18 +49,12 @@ export function createHttpRunner(
     redact,
   }: { appRunsMax: number; backgroundRunsMax: number; outputBytesMax: number; redact: Redact },
 ): BackendRunner<HttpBackend> {
-  let trusted: SecureContext | undefined;
-  const roots = () => {
-    trusted ??= trustedRoots();
-    return trusted;
-  };
   // As many as an app can have runs: a run never waits for another one's connection. Streams and
   // runs in the background have connections of their own, and are bounded by the caller.
   const open = (connectionsMax: number, readsAhead: boolean) =>
     createHttpConnections({
       clock,
       lookup: lookupOf(hosts),
-      roots,
       connectionsMax,
       readsAhead,
       idleAppsMax: runBounds.backendIdleAppsMax,

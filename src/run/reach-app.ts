@@ -2,6 +2,7 @@ import { promisify } from "node:util";
 import { buildConnector } from "undici";
 import { innermostCause } from "../base/innermost-cause.ts";
 import { trustedRoots } from "../base/trusted-roots.ts";
+import { readHostAndPort } from "../settings/host.ts";
 import { type HostLookup, lookupOf } from "./host-lookup.ts";
 import { runBounds } from "./run-bounds.ts";
 import { appUnreachable, type RemoteBackend } from "./runner.ts";
@@ -11,15 +12,15 @@ import { appUnreachable, type RemoteBackend } from "./runner.ts";
  * nothing of a run. Refuses with APP_UNREACHABLE where a run would get no connection either.
  */
 export async function reachBackend(backend: RemoteBackend, hosts: HostLookup): Promise<void> {
-  const { protocol, hostname, port } = serverOf(backend);
+  const server = serverOf(backend);
   const connect = buildConnector({
     lookup: lookupOf(hosts),
     timeout: runBounds.backendConnectMsMax,
     allowH2: backend.kind === "grpc",
-    ...(protocol === "https:" && { secureContext: trustedRoots() }),
+    ...(server.protocol === "https:" && { secureContext: trustedRoots() }),
   });
   try {
-    const socket = await promisify(connect)({ protocol, hostname, port });
+    const socket = await promisify(connect)(server);
     // What a server says to a connection that is closed at once does not matter.
     socket?.on("error", () => {}).destroy();
   } catch (thrown) {
@@ -27,11 +28,14 @@ export async function reachBackend(backend: RemoteBackend, hosts: HostLookup): P
   }
 }
 
-function serverOf(backend: RemoteBackend) {
-  const isTls = backend.kind === "http" ? backend.url.startsWith("https:") : backend.tls;
-  const protocol = isTls ? "https:" : "http:";
-  const { hostname, port } = new URL(
-    backend.kind === "http" ? backend.url : `${protocol}//${backend.target}`,
-  );
-  return { protocol, hostname: hostname.replace(/^\[|\]$/g, ""), port: port || (isTls ? "443" : "80") };
+/** In the form of undici, which names a `host` that is no address in the handshake of TLS. */
+function serverOf(backend: RemoteBackend): buildConnector.Options {
+  if (backend.kind === "grpc") {
+    // A target is no part of a URL: not every name that it may have is a host to `URL`.
+    const { host: hostname, port } = readHostAndPort(backend.target);
+    return { protocol: backend.tls ? "https:" : "http:", host: backend.target, hostname, port: String(port) };
+  }
+  const { protocol, host, hostname, port } = new URL(backend.url);
+  const usualPort = protocol === "https:" ? "443" : "80";
+  return { protocol, host, hostname: hostname.replace(/^\[|\]$/g, ""), port: port || usualPort };
 }

@@ -2,7 +2,6 @@ import type { ServerResponse } from "node:http";
 import type { LookupFunction, Socket } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
-import { trustedRoots } from "#src/base/trusted-roots.ts";
 import { fail, type Refusal } from "#src/refusal/refusal.ts";
 import { createHttpConnections } from "#src/run/http-connections.ts";
 import { type AnswerReader, beginExchange, type HttpExchange } from "#src/run/http-exchange.ts";
@@ -22,7 +21,6 @@ function openConnections({ connectionsMax = 4, idleAppsMax = 4, lookup = never }
   const all = createHttpConnections({
     clock,
     lookup,
-    roots: trustedRoots,
     connectionsMax,
     idleAppsMax,
   });

@@ -3,7 +3,6 @@ import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { systemClock, systemTimers } from "#src/base/clock.ts";
-import { trustedRoots } from "#src/base/trusted-roots.ts";
 import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { createHttpConnections } from "#src/run/http-connections.ts";
 import { beginExchange } from "#src/run/http-exchange.ts";
@@ -274,7 +273,7 @@ test("an app that sends comments without end is cut off at the bound of the body
     send();
   });
   const all = createHttpConnections({
-    ...{ clock: systemClock, timers: systemTimers, lookup, roots: trustedRoots },
+    ...{ clock: systemClock, timers: systemTimers, lookup },
     ...{ connectionsMax: 1, idleAppsMax: 1 },
   });
   const connections = all.of({ id: "shout" }, new URL(server.backend.url).origin);
