@@ -11,14 +11,7 @@ import type { AddressAllowanceView, Admit } from "../admission/admission.ts";
 import type { Call, Principal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type {
-  BodyOutcome,
-  EndCall,
-  HttpHandler,
-  HttpRequest,
-  HttpResponse,
-  Refused,
-} from "../http/handler.ts";
+import type { BodyOutcome, HttpHandler, HttpRequest, HttpResponse, Refused } from "../http/handler.ts";
 import { wholeBody } from "../http/handler.ts";
 import { flatHeaders, headersOf, streamHeaders } from "../http/headers.ts";
 import type { Outcomes } from "../http/outcomes.ts";
@@ -141,11 +134,7 @@ class AdmittedRequest implements Call {
 
   /** Created on first use: an app that answers at once never needs one. */
   get signal(): AbortSignal {
-    return this.#asked.request.signal();
-  }
-
-  whenGone(end: EndCall): void {
-    this.#asked.request.whenGone(end);
+    return this.#asked.request.signal;
   }
 
   header(name: string): string | undefined {

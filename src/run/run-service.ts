@@ -221,7 +221,7 @@ class StartedRun implements Run {
     return this.#call.timeoutMs();
   }
 
-  whenGone(end: (refusal: Refusal) => void): void {
-    this.#call.whenGone(end);
+  get signal(): AbortSignal {
+    return this.#call.signal;
   }
 }

@@ -43,7 +43,7 @@ async function rateHeadersOf(
     ...{ authorizations: [], address: "192.0.2.1", isCounted: false, requestId: "r" },
     readBody: () => ({ kind: "whole", bytes: Buffer.from(body) }),
     bodyChunks: () => ({ async *[Symbol.asyncIterator]() {}, release: () => {} }),
-    ...{ signal: () => new AbortController().signal, whenGone: () => {} },
+    ...{ signal: new AbortController().signal },
   };
   const { headers = [] } = await handler(request);
   const named = headers.flatMap((name, n) => (n % 2 === 0 ? [[name, headers[n + 1]]] : []));

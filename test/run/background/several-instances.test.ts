@@ -55,12 +55,12 @@ function instance(owner: string, { alone = false } = {}) {
         return stores.backgroundRuns.end(id, end);
       },
     },
-    run: ({ runId, whenGone }: Run) =>
+    run: ({ runId, signal }: Run) =>
       new Promise((resolve, reject) => {
         const end = () => held.delete(runId);
-        whenGone((refusal) => {
+        signal.addEventListener("abort", () => {
           end();
-          reject(refusal);
+          reject(signal.reason);
         });
         held.set(runId, {
           end: () => reject(fail("UNAVAILABLE", { mayHaveRun: true })),
@@ -190,7 +190,7 @@ test("an end that the store can't take is told only once it is written", async (
   const id = await one.start();
   const record = (await one.runs.find(id))!;
   let told: unknown;
-  const call = { whenGone: () => {}, timeoutMs: () => undefined };
+  const call = { signal: new AbortController().signal, timeoutMs: () => undefined };
   const waiting = one.runs.wait(record, { msMax: 50_000, call, checkRight: () => {} }).then((run) => {
     told = run;
   });
