@@ -181,12 +181,12 @@ class AdmittedRequest implements Call {
   /** Resolves with the response of a success. Rejects with the refusal. */
   async answer(): Promise<HttpResponse> {
     const { request, rest, route } = this.#asked;
-    const work = await rest.prepare(this.#admission.principal, route.captures);
+    await rest.checkPath?.(this.#admission.principal, route.captures);
     const problem = this.#parts.transcoder.checkMediaType(route, bodyHeadersOf(request));
     // A body of another type is refused at its first byte. Without a body there is no type.
     const body = await request.readBody(problem ? 0 : rest.bodyBytesMax);
     if (problem && body.kind === "too_large") throw problemRefusal(problem);
-    const answer = await work(this.#messageOf(body), this);
+    const answer = await rest.answer(this.#messageOf(body), this);
     return Symbol.asyncIterator in answer ? this.#stream(answer) : this.#succeed(answer);
   }
 

@@ -18,7 +18,7 @@ import type { CheckRight, RightsWatch, WatchRights } from "./watch-rights.ts";
  */
 export class AppStream implements AsyncIterableIterator<StreamAppResponse, undefined> {
   readonly #parts: AppStreamParts;
-  readonly #order: StreamOrder | Promise<StreamOrder>;
+  readonly #order: Promise<StreamOrder>;
   #run: Run | undefined;
   #pieces: Promise<AsyncIterator<string>> | undefined;
   #rights: RightsWatch | undefined;
@@ -31,11 +31,11 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
   #isOver = false;
   #release = () => {};
 
-  constructor(parts: AppStreamParts, order: StreamOrder | Promise<StreamOrder>) {
+  constructor(parts: AppStreamParts, order: Promise<StreamOrder>) {
     this.#parts = parts;
     this.#order = order;
     // The one that returns it may not have asked for a message.
-    if (order instanceof Promise) order.catch(() => {});
+    order.catch(() => {});
   }
 
   [Symbol.asyncIterator](): this {

@@ -51,7 +51,7 @@ async function serveNotes() {
       allowance: { guard: unguarded, look: () => undefined },
       methods: transcoder.bindings.map(({ method }) => ({
         method,
-        prepare: () => (request: Message) => create(method.output, { ...request } as Message),
+        answer: (request: Message) => create(method.output, { ...request } as Message),
       })),
     });
     return () => ({

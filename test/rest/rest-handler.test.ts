@@ -36,7 +36,7 @@ async function rateHeadersOf(
     policy: { credentialOf: () => "api_key", requestBytesMaxOf: (_, usualMax) => usualMax },
     admit: () => admission,
     allowance: { guard: unguarded, look: () => ofAddress },
-    methods: Object.values(RunService.method).map((each) => ({ method: each, prepare: () => work })),
+    methods: Object.values(RunService.method).map((each) => ({ method: each, answer: work })),
   });
   const request: HttpRequest = {
     ...{ httpVersion: "1.1", method, target: path, rawHeaders: [], header: () => undefined },

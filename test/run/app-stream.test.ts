@@ -36,7 +36,7 @@ function open({ startMsMax = 60_000, order }: { startMsMax?: number; order?: Pro
         };
       },
     },
-    order ?? { run, checkRight: () => {} },
+    order ?? Promise.resolve({ run, checkRight: () => {} }),
   );
   return { stream, caller, held, rights, ...script };
 }

@@ -36,7 +36,7 @@ export interface BackgroundService extends Methods {
   answerOf(runId: string, call: Call): Promise<{ readonly runId: string; readonly text: string }>;
 }
 
-interface StartOrder {
+export interface StartOrder {
   readonly app: AppRecord;
   /** Empty once there is a run: what waits for its end needs no text. */
   text: string;
