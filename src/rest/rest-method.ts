@@ -55,7 +55,7 @@ export type RestAdmission = Admission | AnyoneAdmission;
 /** A method with all that the policy says of it. */
 export interface WiredMethod extends RestMethod {
   readonly bodyBytesMax: number;
-  admit(applicant: Applicant, allowance: AddressAllowanceView): RestAdmission | Promise<RestAdmission>;
+  admit(applicant: Applicant, allowance: AddressAllowanceView): Promise<RestAdmission>;
 }
 
 /**
@@ -86,6 +86,6 @@ function admissionBy(
   method: Binding["method"],
 ): WiredMethod["admit"] {
   if (credential === "api_key") return admit;
-  if (credential === "none") return admitAnyone;
+  if (credential === "none") return async (applicant, allowance) => admitAnyone(applicant, allowance);
   throw new Error(`The REST API can't admit callers of ${method.toString()} by: ${credential ?? "no row"}`);
 }

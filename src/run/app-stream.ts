@@ -122,7 +122,7 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
       if (next.done) return undefined;
       this.#keepPiece(next.value);
     }
-    this.#rights?.look();
+    this.#rights?.check();
     this.#ending.signal.throwIfAborted();
     const text = cutPiece(this.#piece, this.#passed, runBounds.streamDeltaBytesMax);
     this.#passed += text.length;

@@ -95,13 +95,9 @@ export function createRunService(
     const app = await findApp(request.appId, call);
     refuseIdempotencyKey(call, "A stream can't be repeated.");
     const key = keyOf(call);
-    const checkApp = () => {
-      const found = parts.findRunnableApp(key, app.id);
-      return found instanceof Promise ? found.then(() => {}) : undefined;
-    };
-    const checkRight = () => {
-      const checked = parts.checkKey(key.keyId);
-      return checked instanceof Promise ? checked.then(checkApp) : checkApp();
+    const checkRight = async () => {
+      await parts.checkKey(key.keyId);
+      await parts.findRunnableApp(key, app.id);
     };
     return { run: begin(app, takeTextOf(request), call), checkRight };
   }

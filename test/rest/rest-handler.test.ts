@@ -34,7 +34,7 @@ async function rateHeadersOf(
     ...{ transcoder: createTranscoder([RunService]), clock: createManualClock(), bodyBytesMax: 100 },
     outcomes: { succeeded: () => {}, refused: () => {} },
     policy: { credentialOf: () => "api_key", requestBytesMaxOf: (_, usualMax) => usualMax },
-    admit: () => admission,
+    admit: async () => admission,
     allowance: { guard: unguarded, look: () => ofAddress },
     methods: Object.values(RunService.method).map((each) => ({ method: each, answer: work })),
   });

@@ -84,7 +84,7 @@ async function serveNews(watch: RestMethod["answer"], streamQuietMs?: number) {
       clock: systemClock,
       bodyBytesMax: 1024,
       policy: { credentialOf: () => "api_key", requestBytesMaxOf: (_, usualMax) => usualMax },
-      admit: () => admission,
+      admit: async () => admission,
       allowance: { guard: unguarded, look: () => undefined },
       methods: [
         { method: transcoder.bindings[0]!.method, answer: watch },

@@ -29,14 +29,14 @@ function open({ startMsMax = 60_000, order }: { startMsMax?: number; order?: Pro
         held.watches += 1;
         rights.lose = end;
         return {
-          look() {},
+          check() {},
           stop() {
             held.watches -= 1;
           },
         };
       },
     },
-    order ?? Promise.resolve({ run, checkRight: () => {} }),
+    order ?? Promise.resolve({ run, checkRight: async () => {} }),
   );
   return { stream, caller, held, rights, ...script };
 }

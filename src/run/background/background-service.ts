@@ -57,20 +57,17 @@ export function createBackgroundService(parts: {
   const { runs, bytes } = parts;
 
   /** Throws RUN_NOT_FOUND if the key may not run this app. A deleted app is nobody else's. */
-  function checkApp({ teamId, restrictions }: KeyPrincipal, appId: string): void | Promise<void> {
-    const check = (app: AppRecord | null | undefined) => {
-      if (app && app.teamIds.length > 0 && !app.teamIds.includes(teamId)) throw notFound();
-    };
+  async function checkApp({ teamId, restrictions }: KeyPrincipal, appId: string): Promise<void> {
     if (!mayRunApp(restrictions, appId)) throw notFound();
-    const held = parts.apps.peek(appId);
-    return held === undefined ? parts.apps.load(appId).then(check) : check(held);
+    const app = await parts.apps.load(appId);
+    if (app && app.teamIds.length > 0 && !app.teamIds.includes(teamId)) throw notFound();
   }
 
   const rightTo =
     (key: KeyPrincipal, appId: string): CheckRight =>
-    () => {
-      const checked = parts.checkKey(key.keyId);
-      return checked instanceof Promise ? checked.then(() => checkApp(key, appId)) : checkApp(key, appId);
+    async () => {
+      await parts.checkKey(key.keyId);
+      await checkApp(key, appId);
     };
 
   async function find(runId: string, key: KeyPrincipal): Promise<BackgroundRecord> {

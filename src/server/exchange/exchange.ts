@@ -126,24 +126,20 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
     }
   }
 
-  run(): void {
+  async run(): Promise<void> {
     // A caller that has disconnected can read no answer, so its request is not served.
     if (!isAnswerable(this.#incoming.req, this.#incoming.res)) return;
     if (!this.#incoming.unread.mayBegin()) {
       this.#refuse({ refusal: unavailable({ isQuiet: true }) });
       return;
     }
+    let answer: Answer;
     try {
-      const answer = this.#mount.handler(this);
-      if (answer instanceof Promise) {
-        answer.then(
-          (response) => this.#respond(response),
-          (thrown) => this.#refuse({ refusal: refusalFrom(thrown) }),
-        );
-      } else this.#respond(answer);
+      answer = await this.#mount.handler(this);
     } catch (thrown) {
-      this.#refuse({ refusal: refusalFrom(thrown) });
+      answer = { refusal: refusalFrom(thrown) };
     }
+    this.#respond(answer);
   }
 
   #respond(answer: Answer): void {

@@ -86,7 +86,7 @@ function instance(owner: string, { alone = false } = {}) {
     async start() {
       const order: BackgroundOrder = {
         ...{ runId: `run_${randomUUID()}`, teamId: owner, keyId: "k", app, text: "text" },
-        checkRight: () => {},
+        checkRight: async () => {},
       };
       return (await runs.start(order, serviceCall())).id;
     },
@@ -191,7 +191,8 @@ test("an end that the store can't take is told only once it is written", async (
   const record = (await one.runs.find(id))!;
   let told: unknown;
   const call = { signal: new AbortController().signal, timeoutMs: () => undefined };
-  const waiting = one.runs.wait(record, { msMax: 50_000, call, checkRight: () => {} }).then((run) => {
+  const asked = { msMax: 50_000, call, checkRight: async () => {} };
+  const waiting = one.runs.wait(record, asked).then((run) => {
     told = run;
   });
   ends = "fails";
@@ -222,7 +223,7 @@ test("a run that takes too long to be written down is not begun, and leaves noth
   const one = instance(randomUUID());
   const order: BackgroundOrder = {
     ...{ runId: `run_${randomUUID()}`, teamId: "slow", keyId: "k", app, text: "text" },
-    checkRight: () => one.clock.advance(runBounds.claimMsMax + 1),
+    checkRight: async () => one.clock.advance(runBounds.claimMsMax + 1),
   };
   await expect(one.runs.start(order, serviceCall())).rejects.toMatchObject({ reason: "UNAVAILABLE" });
   expect([one.held.size, await stateOf(order.runId)]).toEqual([0, undefined]);
