@@ -34,7 +34,6 @@ import type { TeamBelongings } from "../teams/delete-team.ts";
 import { createTeamService } from "../teams/team-service.ts";
 import { createGetUsage } from "../usage/get-usage.ts";
 import { createUsage, type Usage } from "../usage/usage.ts";
-import { keyLifeSchema, longRunsSchema, requireSchema } from "./membership.ts";
 import { meterVerdicts, meterVerifier } from "./meters.ts";
 import { noteCallers } from "./request-observers.ts";
 import { type Runs, type RunsParts, wireRuns } from "./wire-runs.ts";
@@ -129,7 +128,6 @@ function wireKeys(parts: ServicesParts) {
     randomBytes,
     changeSecurityState,
     publish,
-    requireUpgraded: () => requireSchema(parts.membership, keyLifeSchema),
     expiring: audit.keyExpired,
   };
   const keyring = createKeyring({
@@ -303,7 +301,6 @@ function wireAppService({ clock, stores, caches, membership }: ServicesParts, { 
     teams,
     store: stores.apps,
     changeSecurityState,
-    requireLongRuns: () => requireSchema(membership, longRunsSchema),
     cancelRuns: background.cancelAll,
   });
 }

@@ -38,7 +38,7 @@ export function createRestMethods(parts: {
       runApp,
       (request, call) => {
         const preferences = readPreferences(call.header("prefer"));
-        return preferences.respondAsync && runs.offersBackground()
+        return preferences.respondAsync && runs.offersBackground
           ? answerAsync(runs, request, preferences, call)
           : runs.runApp(request, call);
       },

@@ -37,8 +37,8 @@ export interface RunMethods extends Pick<BackgroundService, "getRun" | "listRuns
   streamApp(request: StreamAppRequest, call: Call): AsyncIterable<StreamAppResponse>;
   /** Starts a run in the background. The caller must be admitted as for `runApp`. */
   startRun(request: StartRunRequest, call: Call): Promise<{ readonly run: RunMessage }>;
-  /** Whether runs can be started in the background now. */
-  offersBackground(): boolean;
+  /** Whether runs can be started in the background. */
+  readonly offersBackground: boolean;
 }
 
 export function createRunService(

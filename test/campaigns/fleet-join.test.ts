@@ -5,11 +5,8 @@ import { figure } from "../harness/campaigns.ts";
 import { describeFleet, type Fleet, startFleet } from "../harness/fleet.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { type KeyrunProcess, type Settings, servedRun } from "../harness/keyrun-process.ts";
-import { unpackOldKeyrun } from "../harness/old-keyrun.ts";
 import { startRedis } from "../harness/redis-server.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
 let fleet: Fleet;
 let key: { readonly value: string };
 
@@ -31,15 +28,10 @@ function without(settings: Settings, ...names: readonly string[]): Settings {
   return Object.fromEntries(Object.entries(settings).filter(([name]) => !names.includes(name)));
 }
 
-/** Those of an instance that serves alone, also of one from before fleets. */
+/** Those of an instance that serves alone. */
 function alone(settings: Settings): Settings {
   return without(settings, "KEYRUN_REDIS_URL", "KEYRUN_LIMIT_FALLBACK");
 }
-
-const beforeFleets = () => unpackOldKeyrun(folders.create(), "test/process/BEFORE-FLEETS");
-const beforeFleetOfOne = () => unpackOldKeyrun(folders.create(), "test/process/BEFORE-FLEET-OF-ONE");
-
-afterAll(() => folders.remove());
 
 describeFleet("processes")("an instance that may not join a fleet of two", () => {
   beforeAll(async () => {
@@ -99,14 +91,9 @@ describeFleet("processes")("an instance that may not join a fleet of two", () =>
     expect(words).toMatch(/KEYRUN_REDIS_URL.*KEYRUN_MONGODB_URI|KEYRUN_MONGODB_URI.*KEYRUN_REDIS_URL/s);
   });
 
-  // These wait for most of their time, and may wait together.
-  test.concurrent.each([
-    ["one without Redis", () => undefined, /KEYRUN_REDIS_URL|fleet/],
-    ["one from before fleets", beforeFleets, /newer Keyrun|another Keyrun/i],
-    ["one without Redis and without a lease", beforeFleetOfOne, /A fleet serves/],
-  ])("%s is refused in words while a fleet serves", async (name, commandOf, expected) => {
-    const running = fleet.spawn(alone(fleet.joining()), commandOf());
-    expect(await refusalOf(name, running)).toMatch(expected);
+  test("one without Redis is refused in words while a fleet serves", async () => {
+    const running = fleet.spawn(alone(fleet.joining()));
+    expect(await refusalOf("one without Redis", running)).toMatch(/A fleet serves.*KEYRUN_REDIS_URL/);
     await expectServed();
   });
 
@@ -124,34 +111,17 @@ describeFleet("processes")("a fleet's instance beside one that serves alone", ()
   });
   afterAll(() => fleet?.close());
 
-  const lones: Record<string, () => readonly string[] | undefined> = {
-    "one without Redis": () => undefined,
-    "one from before fleets": beforeFleets,
-    "one without a lease": beforeFleetOfOne,
-  };
-
-  for (const [name, command] of Object.entries(lones)) {
-    // Each has a database and a Redis of its own.
-    test.concurrent(`${name}: it is refused in words, and starts once the other has left`, async ({
-      onTestFinished,
-    }) => {
-      const { KEYRUN_MONGODB_URI: uri = "" } = fleet.joining();
-      const redis = await startRedis();
-      onTestFinished(redis.kill);
-      const database = {
-        KEYRUN_MONGODB_URI: uri.replace("/keyrun?", `/${name.replaceAll(" ", "-")}?`),
-        KEYRUN_REDIS_URL: redis.url,
-      };
-      const lone = fleet.spawn(alone(fleet.joining(database)), command());
-      await lone.until(() => lone.stdout().includes("ready: "));
-      const words = await refusalOf(`beside ${name}`, fleet.spawn(fleet.joining(database)));
-      expect(words).toMatch(/another Keyrun|alone/i);
-      lone.kill("SIGTERM");
-      expect(await lone.exited).toMatchObject({ code: 0 });
-      const joined = fleet.spawn(fleet.joining(database));
-      await joined.until(() => joined.stdout().includes("ready: "));
-    });
-  }
+  test("is refused in words, and starts once the other has left", async () => {
+    const lone = fleet.spawn(alone(fleet.joining()));
+    await lone.until(() => lone.stdout().includes("ready: "));
+    expect(await refusalOf("beside one alone", fleet.spawn(fleet.joining()))).toMatch(
+      /another Keyrun|alone/i,
+    );
+    lone.kill("SIGTERM");
+    expect(await lone.exited).toMatchObject({ code: 0 });
+    const joined = fleet.spawn(fleet.joining());
+    await joined.until(() => joined.stdout().includes("ready: "));
+  });
 });
 
 describeFleet("processes")("an instance that serves alone", () => {
@@ -160,25 +130,20 @@ describeFleet("processes")("an instance that serves alone", () => {
   });
   afterAll(() => fleet?.close());
 
-  test.concurrent.each([
-    ["one alone", undefined],
-    ["one alone without a lease", beforeFleetOfOne],
-  ])(
-    "beside %s a second one is refused in words, and starts once the first has left",
-    async (name, command) => {
-      const { KEYRUN_MONGODB_URI: uri = "", ...settings } = alone(fleet.joining());
-      const there = { ...settings, KEYRUN_MONGODB_URI: uri.replace("/keyrun?", `/${randomUUID()}?`) };
-      const first = fleet.spawn(there, command?.());
-      await first.until(() => first.stdout().includes("ready: "));
-      expect(await refusalOf(`beside ${name}`, fleet.spawn(there))).toMatch(
-        /Another Keyrun serves this MongoDB database .* last 16 s.* Only one may serve it/,
-      );
-      first.kill("SIGTERM");
-      expect(await first.exited).toMatchObject({ code: 0 });
-      const next = fleet.spawn(there);
-      await next.until(() => next.stdout().includes("ready: "));
-    },
-  );
+  test("a second one is refused in words, and starts once the first has left", async () => {
+    const settings = alone(fleet.joining());
+    const first = fleet.spawn(settings);
+    await first.until(() => first.stdout().includes("ready: "));
+    expect(await refusalOf("beside one alone", fleet.spawn(settings))).toMatch(
+      /Another Keyrun serves this MongoDB database .* last 16 s.* Only one may serve it/,
+    );
+    first.kill("SIGTERM");
+    expect(await first.exited).toMatchObject({ code: 0 });
+    const next = fleet.spawn(settings);
+    await next.until(() => next.stdout().includes("ready: "));
+    next.kill("SIGTERM");
+    await next.exited;
+  });
 
   test("of one that was killed, the next one takes the place within the time of a lease", async () => {
     const settings = alone(fleet.joining());
@@ -208,10 +173,10 @@ describeFleet("processes")("an instance that others took for dead", () => {
     const control = client.db().collection<{ _id: string; leases: object }>("control");
     const [own] = Object.keys((await control.findOne({ _id: "control" }))?.leases ?? {});
     // As if it had stood still, and others with another token had joined meanwhile.
-    const other = { n: 1, ack: 0, state: "live", order: 0, facts: instanceFactsOf() };
+    const other = { n: 1, ack: 0, order: 0, facts: instanceFactsOf() };
     await control.updateOne(
       { _id: "control" },
-      { $set: { [`leases.${own}.state`]: "fenced", [`leases.${randomUUID()}`]: other } },
+      { $unset: { [`leases.${own}`]: "" }, $set: { [`leases.${randomUUID()}`]: other } },
     );
     await client.close();
     expect(await running.exited).toMatchObject({ code: 1 });

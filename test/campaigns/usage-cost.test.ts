@@ -89,10 +89,19 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     const firstMs = todayMs - (mongoDays - 1) * dayMs;
     for (const hours of daysOfHours(firstMs)) {
       // What `recordHours` would make of them, hour by hour.
-      const documents = new Map<string, ReturnType<typeof placeOf> & { readonly writes: number }>();
+      const documents = new Map<
+        string,
+        ReturnType<typeof placeOf> & { readonly made: number; readonly writes: number }
+      >();
       for (const hour of hours) {
         const place = placeOf(hour);
-        documents.set(place._id, { ...place, ...documents.get(place._id), ...fieldsOf(hour), writes: 1 });
+        documents.set(place._id, {
+          ...place,
+          ...documents.get(place._id),
+          ...fieldsOf(hour),
+          made: 1,
+          writes: 1,
+        });
       }
       await collectionsOf(db).usageHours.insertMany([...documents.values()]);
       const [{ startTimeMs }] = hours as [UsageHour];

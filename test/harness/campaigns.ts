@@ -112,7 +112,6 @@ export const campaigns: readonly Campaign[] = [
       "test/campaigns/fleet-join.test.ts",
       "test/campaigns/fleet-and-alone.test.ts",
       "test/campaigns/fleet-deploy.test.ts",
-      "test/campaigns/fleet-upgrade.test.ts",
       "test/campaigns/fleet-rotate.test.ts",
       "test/campaigns/fleet-secrets.test.ts",
     ],

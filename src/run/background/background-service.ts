@@ -22,12 +22,12 @@ type Methods = Pick<ServiceMethods<typeof RunService>, "getRun" | "listRuns" | "
 
 /** What an admitted request may do with runs in the background. */
 export interface BackgroundService extends Methods {
-  /** Whether this instance offers them now. */
-  isOffered(): boolean;
+  /** Whether the settings have runs in the background. */
+  readonly isOffered: boolean;
   /**
    * Starts a run of the app, or finds the one for which the request's Idempotency-Key stands, and
    * waits for its end for so long. Undefined if that one is not in the background. Throws
-   * BACKGROUND_RUNS_OFF and FLEET_UPGRADING where there are none, and as `BackgroundRuns.start`.
+   * BACKGROUND_RUNS_OFF where there are none, and as `BackgroundRuns.start`.
    */
   start(order: StartOrder, call: Call): Promise<RunMessage | undefined>;
   /**
@@ -51,8 +51,7 @@ export function createBackgroundService(parts: {
   readonly findRunnableApp: FindRunnableApp;
   readonly bytes: ByteBudget;
   readonly newRunId: () => string;
-  /** Throws why there are none now. */
-  readonly requireOffered: () => void;
+  readonly isOffered: boolean;
 }): BackgroundService {
   const { runs, bytes } = parts;
 
@@ -130,16 +129,9 @@ export function createBackgroundService(parts: {
   }
 
   return {
-    isOffered() {
-      try {
-        parts.requireOffered();
-        return true;
-      } catch {
-        return false;
-      }
-    },
+    isOffered: parts.isOffered,
     async start(asked, call) {
-      parts.requireOffered();
+      if (!parts.isOffered) throw fail("BACKGROUND_RUNS_OFF");
       const record = await startOrFind(asked, call);
       return record && (await messageWithText(await waited(record, asked.waitMs, call)));
     },
