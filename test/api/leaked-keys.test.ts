@@ -3,7 +3,8 @@ import { leakBounds } from "#src/auth/policy.ts";
 import { bounds } from "#src/bounds.ts";
 import { checksumOf, createKeyText, redactKeyValue } from "#src/keys/key-value.ts";
 import type { Stores } from "#src/store/stores.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { restRun } from "../harness/keyrun-process.ts";
 import { type LeakReporter, leakPath, leakReporters } from "../harness/leak-reporters.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
@@ -12,18 +13,16 @@ import { postConnect } from "../harness/post-connect.ts";
 const clock = createManualClock();
 const store = { reads: 0, revocations: 0, held: [] as (() => void)[], hold: false };
 let overloaded = false;
-let keyrun: Keyrun;
 
-beforeAll(async () => {
-  keyrun = await startKeyrun({
+const keyrun = closedAtEnd(
+  await startKeyrun({
     clock,
     logLevel: "trace",
     settings: { KEYRUN_TRUST_PROXY: "1", KEYRUN_ACCESS_LOG: "true", KEYRUN_PLAN_LIMITS: "free=100000" },
     load: { sheds: () => overloaded },
     onStores: watched,
-  });
-});
-afterAll(() => keyrun.close());
+  }),
+);
 beforeEach(() => {
   overloaded = false;
 });
@@ -212,6 +211,25 @@ describe.each(Object.entries(leakReporters))("over %s", (_, make) => {
     expect(new Set(outcomes.map(({ answer }) => answer?.revokeTime)).size).toBe(1);
     expect(store.revocations).toBe(writesBefore + 1);
   });
+});
+
+test("reports of many addresses at once never hold more look-ups than their own share", async () => {
+  const reporter = leakReporters["REST over HTTP/1.1"]!(keyrun.publicUrl);
+  expect(leakBounds.reportsAtOnceMax).toBeLessThan(bounds.lookupsMax / 4);
+  store.hold = true;
+  const reports = Array.from({ length: 2 * leakBounds.reportsAtOnceMax }, () =>
+    reporter.report(keyrun.unknownKey(), { "x-forwarded-for": newAddress() }),
+  );
+  await expect.poll(() => store.held.length).toBe(leakBounds.reportsAtOnceMax);
+  // The end of one makes room for one.
+  const readsBefore = store.reads;
+  store.held.shift()?.();
+  await expect.poll(() => store.reads).toBe(readsBefore + 1);
+  expect(store.held).toHaveLength(leakBounds.reportsAtOnceMax);
+  release();
+  const outcomes = await Promise.all(reports);
+  expect(new Set(outcomes.map(({ reason }) => reason))).toEqual(new Set(["KEY_NOT_FOUND"]));
+  reporter.close();
 });
 
 test("a credential changes nothing: a wrong one does not refuse the report, and a right one proves no other key", async () => {
