@@ -3,10 +3,10 @@
 import {
   type Decide,
   type Decision,
-  type KeyVerifier,
   type LookUpGuard,
   mayRunApp,
   type Question,
+  type VerifyKey,
 } from "../auth/key-evidence.ts";
 import type { Clock } from "../base/clock.ts";
 import type { LimitDecision } from "../limit/limit-decision.ts";
@@ -21,14 +21,11 @@ import type { Stores } from "../store/stores.ts";
 import type { RunEnded } from "../usage/usage.ts";
 
 /** Counts the keys that were verified without the store. Only valid keys are counted. */
-export function meterVerifier(verifier: KeyVerifier, { cachedKeyHit }: Metrics): KeyVerifier {
-  return {
-    ...verifier,
-    peek(value) {
-      const verdict = verifier.peek(value);
-      if (verdict?.kind === "valid") cachedKeyHit();
-      return verdict;
-    },
+export function meterVerify(verifyKey: VerifyKey, { cachedKeyHit }: Metrics): VerifyKey {
+  return (value, caller, guard) => {
+    const verdict = verifyKey(value, caller, guard);
+    if (!(verdict instanceof Promise) && verdict.kind === "valid") cachedKeyHit();
+    return verdict;
   };
 }
 
@@ -71,7 +68,12 @@ export function meterVerdicts(
     keyVerified(decision.teamId, isForbidden ? "app_not_allowed" : verdictOf[decision.kind]);
     return decision;
   };
-  return async (value, question) => count(await decide(value, question), question);
+  return (value, question) => {
+    const decision = decide(value, question);
+    return decision instanceof Promise
+      ? decision.then((later) => count(later, question))
+      : count(decision, question);
+  };
 }
 
 const verdictOf = {
@@ -152,8 +154,9 @@ function meterPort<Port extends object>(name: string, port: Port, parts: MeterPa
   return Object.fromEntries(methods) as Port;
 }
 
-async function timed<Result>(
-  work: () => Promise<Result>,
+/** Returns the result of the work as it is. Only a promise is counted. */
+function timed<Result>(
+  work: () => Result,
   {
     clock,
     meter,
@@ -163,21 +166,17 @@ async function timed<Result>(
     readonly meter: CallMeter;
     readonly isDone?: (result: unknown) => boolean;
   },
-): Promise<Result> {
+): Result {
   const startMs = clock.monotonicMs();
-  const count = (isSuccess: boolean) => {
-    const seconds = (clock.monotonicMs() - startMs) / 1_000;
-    if (isSuccess) meter.succeeded(seconds);
-    else meter.failed(seconds);
-  };
-  try {
-    const result = await work();
-    count(isDone(result));
-    return result;
-  } catch (thrown) {
-    count(isAnswer(thrown));
-    throw thrown;
+  const seconds = () => (clock.monotonicMs() - startMs) / 1_000;
+  const result = work();
+  if (result instanceof Promise) {
+    result.then(
+      (done) => (isDone(done) ? meter.succeeded(seconds()) : meter.failed(seconds())),
+      (thrown) => (isAnswer(thrown) ? meter.succeeded(seconds()) : meter.failed(seconds())),
+    );
   }
+  return result;
 }
 
 /** A store that refuses a request, such as for a name that is taken, has done its work. */

@@ -229,7 +229,7 @@ async function openTraces(version: string): Promise<Traces | undefined> {
 }
 
 function stateOf(fleet: Fleet): FleetState {
-  const instances = fleet.members().leases.length;
+  const instances = fleet.members().leases.filter(({ state }) => state === "live").length;
   return { holds: fleet.holds(), instances };
 }
 

@@ -42,7 +42,7 @@ export function createCheckApp(parts: {
       answered: (status) => seen.answered(status),
       watch: seen,
       callerMsLeft: () => call.timeoutMs(),
-      signal: call.signal,
+      whenGone: (end) => call.whenGone(end),
     };
     const clean = cleanWordsOf(app, parts.redact);
     try {

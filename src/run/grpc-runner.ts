@@ -65,8 +65,7 @@ export function createGrpcRunner(
       const request = new GrpcRequest(run, cleanWords);
       const times = timesOf(run, limits.deadlineMs);
       const text = new GrpcText(channels.acquire(backend), request, times, outputBytesMax);
-      const { signal } = limits;
-      signal.addEventListener("abort", () => text.cancel(signal.reason), { once: true });
+      limits.whenOver((refusal) => text.cancel(refusal));
       return text.output;
     },
     stream(run, backend, deadlineMs) {

@@ -82,8 +82,7 @@ export function createHttpRunner(
         const reader = new TextReader(outputBytesMax, run.held, { resolve, reject });
         const exchange = beginExchange({ connections, clock }, call, reader);
         reader.exchange = exchange;
-        const { signal } = limits;
-        signal.addEventListener("abort", () => exchange.abort(signal.reason), { once: true });
+        limits.whenOver((refusal) => exchange.abort(refusal));
       });
     },
     stream(run, backend, deadlineMs) {

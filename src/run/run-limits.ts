@@ -21,9 +21,7 @@ export class RunningRuns {
     const limits = new RunningLimits(timeoutMs, this.#stopped);
     this.#running += 1;
     this.#deadlines.add(limits, timeoutMs);
-    const { signal } = run;
-    if (signal.aborted) limits.end(signal.reason);
-    else signal.addEventListener("abort", () => limits.end(signal.reason), { once: true });
+    run.whenGone((refusal) => limits.end(refusal));
     return limits;
   }
 
@@ -58,8 +56,9 @@ export abstract class Timed {
 export class RunningLimits extends Timed implements RunLimits {
   readonly #timeoutMs: number;
   readonly #stopped: (limits: RunningLimits) => void;
-  readonly #end = new AbortController();
+  #refusal: Refusal | undefined;
   #isOver = false;
+  #onOver: ((refusal: Refusal) => void) | undefined;
 
   constructor(timeoutMs: number, stopped: (limits: RunningLimits) => void) {
     super();
@@ -67,13 +66,20 @@ export class RunningLimits extends Timed implements RunLimits {
     this.#stopped = stopped;
   }
 
-  get signal(): AbortSignal {
-    return this.#end.signal;
+  get refusal(): Refusal | undefined {
+    return this.#refusal;
+  }
+
+  whenOver(end: (refusal: Refusal) => void): void {
+    if (this.#refusal !== undefined) end(this.#refusal);
+    else this.#onOver = end;
   }
 
   /** Ends the run with this refusal, unless it has ended already. */
   end(refusal: Refusal): void {
-    if (!this.#isOver) this.#end.abort(refusal);
+    if (this.#isOver || this.#refusal !== undefined) return;
+    this.#refusal = refusal;
+    this.#onOver?.(refusal);
   }
 
   override onDeadline(): void {
@@ -83,6 +89,7 @@ export class RunningLimits extends Timed implements RunLimits {
   /** Call it once, when the run is over: nothing is ended after that. */
   stop(): void {
     this.#isOver = true;
+    this.#onOver = undefined;
     this.#stopped(this);
   }
 }

@@ -2,20 +2,20 @@ import { AsyncResource } from "node:async_hooks";
 import { Refusal, unavailable } from "../refusal/refusal.ts";
 
 /**
- * Checks something that a running stream depends on: rejects with the refusal of a right that is
- * gone. Another error says nothing about the right.
+ * Checks something that a running stream depends on: throws, or rejects with, the refusal of a
+ * right that is gone. Another error says nothing about the right.
  */
-export type CheckRight = () => Promise<void>;
+export type CheckRight = () => void | Promise<void>;
 
 /** Checks the rights again and again until it is stopped. Calls `end` when a right is gone. */
 export type WatchRights = (check: CheckRight, end: (refusal: Refusal) => void) => RightsWatch;
 
 export interface RightsWatch {
   /**
-   * Checks now, too: a loss that is known in memory ends the stream within this tick of the event
-   * loop. At most one check is under way.
+   * Checks now, too: a loss that is known in memory ends the stream before this returns. At most
+   * one check of the store is under way.
    */
-  check(): void;
+  look(): void;
   stop(): void;
 }
 
@@ -39,16 +39,16 @@ export function createWatchRights({
     const isBlind = !mayAdmit();
     for (const one of watched) {
       if (isBlind) one.end(unavailable({ mayHaveRun: true }));
-      else void checkOnce(one);
+      else look(one);
     }
   });
 
   return (check, end) => {
-    const one: Watched = { check, end, isChecking: false };
+    const one: Watched = { check, end, isAsking: false };
     watched.add(one);
     ticking ??= setInterval(tick, recheckMs).unref();
     return {
-      check: () => void checkOnce(one),
+      look: () => look(one),
       stop() {
         watched.delete(one);
         if (watched.size > 0) return;
@@ -63,18 +63,24 @@ interface Watched {
   readonly check: CheckRight;
   readonly end: (refusal: Refusal) => void;
   /** One check at a time: a slow store must not get more checks the slower it is. */
-  isChecking: boolean;
+  isAsking: boolean;
 }
 
-async function checkOnce(one: Watched): Promise<void> {
-  if (one.isChecking) return;
-  one.isChecking = true;
-  try {
-    await one.check();
-  } catch (thrown) {
+function look(one: Watched): void {
+  if (one.isAsking) return;
+  const lost = (thrown: unknown) => {
+    one.isAsking = false;
     if (isLoss(thrown)) one.end(thrown);
-  } finally {
-    one.isChecking = false;
+  };
+  try {
+    const asked = one.check();
+    if (asked === undefined) return;
+    one.isAsking = true;
+    asked.then(() => {
+      one.isAsking = false;
+    }, lost);
+  } catch (thrown) {
+    lost(thrown);
   }
 }
 

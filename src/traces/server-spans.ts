@@ -34,10 +34,13 @@ export function createServerSpans({ tracer, nameRoute, redact }: ServerSpansPart
   const contextOf = (notes: RequestNotes | undefined) => notes && contexts.get(notes);
 
   function inSpan(handler: HttpHandler): HttpHandler {
-    return async (request) => {
+    return (request) => {
       const own = contextOf(request.notes);
-      if (own === undefined) return await handler(request);
-      return inContext(own, await context.with(own, () => handler(request)));
+      if (own === undefined) return handler(request);
+      const answer = context.with(own, () => handler(request));
+      return answer instanceof Promise
+        ? answer.then((later) => inContext(own, later))
+        : inContext(own, answer);
     };
   }
 

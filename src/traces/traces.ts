@@ -101,7 +101,7 @@ function tracePort<Port extends object>(
       },
     };
     Reflect.set(traced, operation, (...given: unknown[]) =>
-      inWorkSpan(tracer, span, async () => Reflect.apply(work, port, given)),
+      inWorkSpan(tracer, span, () => Reflect.apply(work, port, given)),
     );
   }
   return traced;

@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { everyCaller } from "../harness/every-caller.ts";
-import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { rawSocket } from "../harness/raw-socket.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
-import { soon } from "../harness/soon.ts";
 import { connectStreamCallers, readAll } from "../harness/stream-callers.ts";
 import { startTalkingApp } from "../harness/talking-app.ts";
 
@@ -18,25 +18,17 @@ interface Line {
 }
 
 const secretText = "the text that no line may have";
-let keyrun: Keyrun;
-let app: Awaited<ReturnType<typeof startTalkingApp>>;
-let key: IssuedKey;
 let seen = 0;
 
-beforeAll(async () => {
-  app = await startTalkingApp();
-  keyrun = await startKeyrun({
+const app = closedAtEnd(await startTalkingApp());
+const keyrun = closedAtEnd(
+  await startKeyrun({
     settings: { KEYRUN_ACCESS_LOG: "true", KEYRUN_TRUST_PROXY: "1", KEYRUN_BODY_BYTES_MAX: "4096" },
-  });
-  await keyrun.apps.createApp({ app: { id: "talking", backend: app.backend } });
-  key = await keyrun.newKey(await keyrun.newTeam());
-  await vi.waitUntil(() => keyrun.accessLines.length === 3, { timeout: 60_000 });
-});
-
-afterAll(async () => {
-  await keyrun.close();
-  await app.close();
-});
+  }),
+);
+await keyrun.apps.createApp({ app: { id: "talking", backend: app.backend } });
+const key = await keyrun.newKey(await keyrun.newTeam());
+await vi.waitUntil(() => keyrun.accessLines.length === 3, { timeout: 60_000 });
 
 // A test waits for the line of each of its requests: none comes later.
 beforeEach(() => {
@@ -45,7 +37,7 @@ beforeEach(() => {
 
 /** The lines of this test, once there are as many. */
 async function lines(count: number): Promise<Line[]> {
-  await soon(() => keyrun.accessLines.length - seen).toBeGreaterThanOrEqual(count);
+  await expect.poll(() => keyrun.accessLines.length - seen).toBeGreaterThanOrEqual(count);
   const texts = keyrun.accessLines.slice(seen);
   for (const text of texts) {
     expect(text).not.toContain(key.value.split(".")[1]);
@@ -58,7 +50,7 @@ async function lines(count: number): Promise<Line[]> {
 
 async function lineOf(requestId: string): Promise<Line> {
   const find = () => keyrun.accessLines.slice(seen).filter((text) => text.includes(`"${requestId}"`));
-  await soon(() => find().length).toBeGreaterThanOrEqual(1);
+  await expect.poll(() => find().length).toBeGreaterThanOrEqual(1);
   expect(find()).toHaveLength(1);
   expect(find()[0]).not.toContain(secretText);
   return JSON.parse(find()[0] ?? "");

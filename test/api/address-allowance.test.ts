@@ -2,22 +2,19 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { bounds } from "#src/bounds.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { type Caller, connectCallers, type RunOutcome } from "../harness/callers.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { cancelFrame, h2Opening, headersFrame } from "../harness/h2-frames.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { rawSocket } from "../harness/raw-socket.ts";
 import { restCaller } from "../harness/rest-caller.ts";
-import { soon } from "../harness/soon.ts";
 
 const clock = createManualClock();
 const store = { reads: 0, held: [] as (() => void)[], hold: false };
-let keyrun: Keyrun;
 
-beforeAll(async () => {
-  keyrun = await startKeyrun({ clock, settings: { KEYRUN_TRUST_PROXY: "1" }, onStores: watched });
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(
+  await startKeyrun({ clock, settings: { KEYRUN_TRUST_PROXY: "1" }, onStores: watched }),
+);
 
 /** The real stores; reads of keys are counted, and a test can hold them up. */
 function watched(stores: Stores): Stores {
@@ -50,7 +47,7 @@ test("a request that is cancelled in the packet that brings it costs no look-up"
     return Number(answer.headers.get("ratelimit-remaining"));
   };
   // The requests that were not cancelled are charged to the address, one look-up each.
-  await soon(left).toBe(bounds.addressLookupsMax - 10);
+  await expect.poll(left).toBe(bounds.addressLookupsMax - 10);
   expect(store.reads - before).toBe(10);
   client.socket.destroy();
   await direct.close();
@@ -138,7 +135,7 @@ describe.each(Object.entries(entries))("over %s", (_, make) => {
     const readsBefore = store.reads;
     store.hold = true;
     const first = run(keyrun.unknownKey(), address);
-    await soon(() => store.reads).toBe(readsBefore + 1);
+    await expect.poll(() => store.reads).toBe(readsBefore + 1);
     const second = await run(keyrun.unknownKey(), address);
     expect(reasonOf(second)).toBe("UNAVAILABLE");
     expect(second.headers.get("ratelimit-policy")).toBe('"address";q=60;w=60');

@@ -1,59 +1,53 @@
 import { Code } from "@connectrpc/connect";
 import { status } from "@grpc/grpc-js";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { bodyOf, retryIn, serveGrpc, serveHttp } from "../harness/app-backends.ts";
 import type { RunOutcome } from "../harness/callers.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { everyCaller } from "../harness/every-caller.ts";
-import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { restCaller } from "../harness/rest-caller.ts";
 import { connectStreamCallers, readAll } from "../harness/stream-callers.ts";
 
 /** What the apps answer: each says no in the words of its protocol, by the text of its run. */
 const told: { keyId?: unknown; msLeft: number }[] = [];
-let http: Awaited<ReturnType<typeof serveHttp>>;
-let grpc: Awaited<ReturnType<typeof serveGrpc>>;
-let keyrun: Keyrun;
-let key: IssuedKey;
 
 const secret = "secret-of-the-operator";
 const words = `There is no such order. ${secret}`;
 
-beforeAll(async () => {
-  http = await serveHttp(async (request, response) => {
-    const { keyId, text } = JSON.parse(await bodyOf(request));
-    told.push({ keyId, msLeft: Number(request.headers["x-keyrun-deadline-ms"]) });
-    if (text === "refuse") response.writeHead(422).end(JSON.stringify({ error: { message: words } }));
-    else if (text === "busy") response.writeHead(429, { "retry-after": "7" }).end();
-    else if (text === "busy alone") response.writeHead(429).end();
-    else if (text === "busy in part") response.writeHead(503, { "retry-after": "1.5" }).end();
-    else if (text === "bad") response.writeHead(422).end("{}");
-    else response.end('{"text":"done"}');
-  });
-  grpc = await serveGrpc((call, answer) => {
-    const { keyId, text } = call.request;
-    told.push({ keyId, msLeft: Number(call.getDeadline()) - Date.now() });
-    if (text === "refuse") answer({ code: status.INVALID_ARGUMENT, details: words.replace(secret, "") });
-    else if (text === "busy") answer({ code: status.UNAVAILABLE, details: "busy", metadata: retryIn(7n) });
-    else if (text === "bad") answer({ code: status.NOT_FOUND, details: words });
-    else answer(null, { text: "done" });
-  });
-  keyrun = await startKeyrun();
-  const { url } = http.backend;
-  const headers = [{ name: "x-own-secret", value: secret }];
-  const { target } = grpc.backend;
-  const timeout = { seconds: 25n, nanos: 0 };
-  await keyrun.apps.createApp({
-    app: { id: "http", timeout, backend: { kind: { case: "http", value: { url, headers } } } },
-  });
-  await keyrun.apps.createApp({
-    app: { id: "grpc", timeout, backend: { kind: { case: "grpc", value: { target } } } },
-  });
-  key = await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE));
+const http = await serveHttp(async (request, response) => {
+  const { keyId, text } = JSON.parse(await bodyOf(request));
+  told.push({ keyId, msLeft: Number(request.headers["x-keyrun-deadline-ms"]) });
+  if (text === "refuse") response.writeHead(422).end(JSON.stringify({ error: { message: words } }));
+  else if (text === "busy") response.writeHead(429, { "retry-after": "7" }).end();
+  else if (text === "busy alone") response.writeHead(429).end();
+  else if (text === "busy in part") response.writeHead(503, { "retry-after": "1.5" }).end();
+  else if (text === "bad") response.writeHead(422).end("{}");
+  else response.end('{"text":"done"}');
 });
+const grpc = await serveGrpc((call, answer) => {
+  const { keyId, text } = call.request;
+  told.push({ keyId, msLeft: Number(call.getDeadline()) - Date.now() });
+  if (text === "refuse") answer({ code: status.INVALID_ARGUMENT, details: words.replace(secret, "") });
+  else if (text === "busy") answer({ code: status.UNAVAILABLE, details: "busy", metadata: retryIn(7n) });
+  else if (text === "bad") answer({ code: status.NOT_FOUND, details: words });
+  else answer(null, { text: "done" });
+});
+const keyrun = closedAtEnd(await startKeyrun());
+const { url } = http.backend;
+const headers = [{ name: "x-own-secret", value: secret }];
+const { target } = grpc.backend;
+const timeout = { seconds: 25n, nanos: 0 };
+await keyrun.apps.createApp({
+  app: { id: "http", timeout, backend: { kind: { case: "http", value: { url, headers } } } },
+});
+await keyrun.apps.createApp({
+  app: { id: "grpc", timeout, backend: { kind: { case: "grpc", value: { target } } } },
+});
+const key = await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE));
 
 afterAll(async () => {
-  await keyrun.close();
   await http[Symbol.asyncDispose]();
   await grpc[Symbol.asyncDispose]();
 });

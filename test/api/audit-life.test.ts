@@ -14,7 +14,6 @@ import { createManualClock } from "../harness/manual-clock.ts";
 import { createMongoDatabases, storeOfTier } from "../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { refusedCall } from "../harness/refused-call.ts";
-import { soon } from "../harness/soon.ts";
 import { auditEventOf } from "../harness/store-records.ts";
 
 const dayMs = 86_400_000;
@@ -138,7 +137,7 @@ describe.each(storeOfTier())("on %s", (_, settings) => {
         const { keys } = await keyrun.keys.listKeys({ teamId: "demo", showRevoked: true });
         return keys.find(({ id }) => id === keyId)?.state;
       };
-      await soon(stateOf).toBe(KeyState.EXPIRED);
+      await expect.poll(stateOf).toBe(KeyState.EXPIRED);
       const expired = (await actionsOf(keyrun, keyId)).filter((action) => action === "key.expire");
       expect(expired).toHaveLength(1);
     });
@@ -210,10 +209,10 @@ describe.each(storeOfTier())("on %s", (_, settings) => {
       await audit.write([at("old", nowMs - 3 * dayMs - 1), at("kept", nowMs - 3 * dayMs), at("new", nowMs)]);
       await vi.advanceTimersByTimeAsync(60_000);
       const ids = async () => (await audit.list({ teamId: "swept", limit: 9 })).map(({ id }) => id);
-      await soon(ids).toEqual(["new", "kept"]);
+      await expect.poll(ids).toEqual(["new", "kept"]);
       clock.stepWall(dayMs);
       await vi.advanceTimersByTimeAsync(60_000);
-      await soon(ids).toEqual(["new"]);
+      await expect.poll(ids).toEqual(["new"]);
       expect(await actionsOf(keyrun, "")).toContain("team.create");
     });
   });

@@ -8,17 +8,15 @@ import { AuditService } from "#gen/keyrun/v1/audit_service_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { type Keyrun, startKeyrun, tokenTransports } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { signInOwner } from "../harness/members.ts";
 import { storeOfTier } from "../harness/mongo-databases.ts";
-import { soon } from "../harness/soon.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 import { writtenEvents } from "../harness/written-events.ts";
 
 const { VERIFY, MANAGE, METRICS } = ServiceRole;
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 
 /** A Keyrun whose written events the test sees, also those that no list shows yet. */
 async function startWatched(options: Parameters<typeof startKeyrun>[0] = {}) {
@@ -199,8 +197,8 @@ test("a key of a rotation that was cut off is revoked with an event", async () =
   await stores.close();
   const keyrun = await startKeyrun({ settings });
   const revoked = { id: `revoked:${orphan.id}`, teamId: "demo", target: orphan.id, actor: "Keyrun" };
-  await soon(async () => (await keyrun.audit.listEvents({ action: "key.revoke" })).events).toMatchObject([
-    revoked,
-  ]);
+  await expect
+    .poll(async () => (await keyrun.audit.listEvents({ action: "key.revoke" })).events)
+    .toMatchObject([revoked]);
   await keyrun.close();
 });

@@ -8,7 +8,6 @@ import { type BackgroundCaller, backgroundCallers } from "../harness/background-
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { storeOfTier } from "../harness/mongo-databases.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
-import { soon } from "../harness/soon.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const rest = backgroundCallers["REST over HTTP/1.1"]!;
@@ -106,16 +105,18 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
       await caller.cancel(cancelled);
       const { run } = await caller.start({ text: fresh("fail") });
       const runId = run!.runId!;
-      await soon(() => lines().filter((line) => line.runId === runId)).toMatchObject([
-        {
-          level: "warn",
-          reason: "APP_FAILED",
-          requestId: expect.any(String),
-          teamId,
-          appId: "counted",
-          cause: expect.stringContaining("answered 500"),
-        },
-      ]);
+      await expect
+        .poll(() => lines().filter((line) => line.runId === runId))
+        .toMatchObject([
+          {
+            level: "warn",
+            reason: "APP_FAILED",
+            requestId: expect.any(String),
+            teamId,
+            appId: "counted",
+            cause: expect.stringContaining("answered 500"),
+          },
+        ]);
       expect(lines().filter((line) => line.runId === cancelled)).toEqual([]);
     });
 
@@ -138,7 +139,7 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
       expect(run?.state).toBe("RUN_STATE_RUNNING");
       expect((await caller.get(run!.runId!, 10)).run).toEqual(run);
       app.release(text);
-      await soon(async () => (await caller.get(run!.runId!)).run?.text).toBe("released");
+      await expect.poll(async () => (await caller.get(run!.runId!)).run?.text).toBe("released");
     });
 
     test("has failed as its caller would have been told", async () => {
@@ -168,7 +169,7 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
         error: { code: "run_cancelled", status: 409 },
       });
       expect((await waiting).run).toEqual(run);
-      await soon(() => app.isWaiting(text)).toBe(false);
+      await expect.poll(() => app.isWaiting(text)).toBe(false);
       expect((await caller.cancel(runId)).run).toEqual(run);
       expect((await caller.get(runId)).run).toEqual(run);
     });
@@ -286,7 +287,7 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
         insert = how;
         expect((await own.start({ text, key })).reason).toBe("UNAVAILABLE");
         insert = "works";
-        await soon(async () => (await own.list()).runs).toEqual([]);
+        await expect.poll(async () => (await own.list()).runs).toEqual([]);
       }
       expect(app.starts(text)).toBe(0);
       expect((await own.start({ text, key, waitMs: 50_000 })).run).toMatchObject({
@@ -341,7 +342,7 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
     const states: unknown[] = [];
     const wait = async () => void states.push((await caller.get(run!.runId!, 50_000)).run?.state);
     const waits = Array.from({ length: runBounds.runWaitsOfTeamMax + 1 }, wait);
-    await soon(() => states).toEqual(["RUN_STATE_RUNNING"]);
+    await expect.poll(() => states).toEqual(["RUN_STATE_RUNNING"]);
     app.release(text);
     await Promise.all(waits);
     expect(states.slice(1)).toEqual(Array(runBounds.runWaitsOfTeamMax).fill("RUN_STATE_SUCCEEDED"));
@@ -361,7 +362,7 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
     expect((await caller.list()).runs.length).toBe(1);
     app.release(text);
     const start = async () => (await caller.start({ text: next, key, waitMs: 50_000 })).run?.text;
-    await soon(start).toBe(next.toUpperCase());
+    await expect.poll(start).toBe(next.toUpperCase());
     expect(app.starts(next)).toBe(1);
   });
 
@@ -384,18 +385,18 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
       app: { id: "leaving", teamIds: [otherTeam] },
       updateMask: { paths: ["team_ids"] },
     });
-    await soon(() => app.isWaiting(lost.text)).toBe(false);
+    await expect.poll(() => app.isWaiting(lost.text)).toBe(false);
     expect((await caller.get(lost.runId)).reason).toBe("RUN_NOT_FOUND");
 
     const gone = await startedAt("deleted");
     await keyrun.apps.deleteApp({ appId: "deleted" });
-    await soon(() => app.isWaiting(gone.text)).toBe(false);
+    await expect.poll(() => app.isWaiting(gone.text)).toBe(false);
     expect((await caller.get(gone.runId)).run?.state).toBe("RUN_STATE_CANCELLED");
 
     const [ofTeam, ofOther] = [await startedAt("counted"), await startedAt("counted", stays)];
     await keyrun.keys.revokeKey({ teamId: team, keyId: key.id });
     await keyrun.teams.deleteTeam({ teamId: team });
-    await soon(() => app.isWaiting(ofTeam.text)).toBe(false);
+    await expect.poll(() => app.isWaiting(ofTeam.text)).toBe(false);
     expect(app.isWaiting(ofOther.text)).toBe(true);
     await keyrun.teams.createTeam({ team: { id: team } });
     const again = rest(keyrun.publicUrl, (await newKey({}, team)).value);
@@ -417,11 +418,11 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
     const { run } = await rest(own.publicUrl, value).start({ text });
     await app.started(text);
     const waiting = rest(own.publicUrl, value).get(run!.runId!, 50_000);
-    await soon(() => own.metric("keyrun_background_runs")).toBe(1);
+    await expect.poll(() => own.metric("keyrun_background_runs")).toBe(1);
     const closed = own.close();
     expect((await waiting).run).toMatchObject({ state: "RUN_STATE_RUNNING" });
     await closed;
-    await soon(() => app.isWaiting(text)).toBe(false);
+    await expect.poll(() => app.isWaiting(text)).toBe(false);
     const next = await startKeyrun({ settings: place });
     onTestFinished(next.close);
     expect((await rest(next.publicUrl, value).get(run!.runId!)).run).toMatchObject({

@@ -1,19 +1,16 @@
 import { Code } from "@connectrpc/connect";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import { Plan, TeamState } from "#gen/keyrun/v1/team_pb.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { restRunOnce } from "../harness/keyrun-process.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { signInOwner } from "../harness/members.ts";
 import { refusedCall } from "../harness/refused-call.ts";
 
 const clock = createManualClock();
-let keyrun: Keyrun;
-beforeAll(async () => {
-  keyrun = await startKeyrun({ clock });
-});
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun({ clock }));
 
 const echo = { kind: { case: "echo" as const, value: {} } };
 

@@ -1,22 +1,17 @@
 import { create, toBinary } from "@bufbuild/protobuf";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { CreateTeamRequestSchema } from "#gen/keyrun/v1/team_service_pb.ts";
 import { frameOf } from "#src/rpc/grpc/frame.ts";
 import { jsonValuesMax } from "#transcode/json-text.ts";
 import { serveHttp } from "../harness/app-backends.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { h2cSession } from "../harness/h2c-client.ts";
-import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { postConnect } from "../harness/post-connect.ts";
 import { openGrpcCall } from "../harness/raw-grpc.ts";
 
-let keyrun: Keyrun;
-let key: IssuedKey;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-  key = await keyrun.newKey(await keyrun.newTeam());
-});
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
+const key = await keyrun.newKey(await keyrun.newTeam());
 
 const post = (appId: string, body: string) =>
   fetch(`${keyrun.publicUrl}/api/apps/${appId}/run`, {

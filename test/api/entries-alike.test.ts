@@ -1,8 +1,9 @@
 import fc from "fast-check";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { type Caller, connectCallers, type RunOutcome } from "../harness/callers.ts";
-import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { type IssuedKey, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { framed } from "../harness/refusals/protocols.ts";
 import { messagesIn } from "../harness/refusals/reason-of-answer.ts";
@@ -12,26 +13,19 @@ import { startScriptedApp } from "../harness/scripted-app.ts";
 import { connectStreamCallers, streamedRuns } from "../harness/stream-callers.ts";
 
 const clock = createManualClock();
-let keyrun: Keyrun;
-let app: Awaited<ReturnType<typeof startScriptedApp>>;
 
-beforeAll(async () => {
-  keyrun = await startKeyrun({
+const keyrun = closedAtEnd(
+  await startKeyrun({
     clock,
     settings: { KEYRUN_TRUST_PROXY: "1", KEYRUN_PLAN_LIMITS: "free=3,pro=5" },
-  });
-  app = await startScriptedApp();
-  await keyrun.apps.createApp({ app: { id: "failing", backend: app.backend } });
-  for (const id of ["restricted", "shared"]) {
-    const teamIds = id === "restricted" ? [await keyrun.newTeam()] : [];
-    await keyrun.apps.createApp({ app: { id, backend: { kind: { case: "echo", value: {} } }, teamIds } });
-  }
-});
-
-afterAll(async () => {
-  await keyrun.close();
-  await app.close();
-});
+  }),
+);
+const app = closedAtEnd(await startScriptedApp());
+await keyrun.apps.createApp({ app: { id: "failing", backend: app.backend } });
+for (const id of ["restricted", "shared"]) {
+  const teamIds = id === "restricted" ? [await keyrun.newTeam()] : [];
+  await keyrun.apps.createApp({ app: { id, backend: { kind: { case: "echo", value: {} } }, teamIds } });
+}
 
 /** What one caller needs to go through the sequence; it is made in the same way for all. */
 interface Party {

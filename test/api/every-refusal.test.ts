@@ -13,18 +13,12 @@ import { runCases } from "../harness/refusals/run-cases.ts";
 import { slowCases } from "../harness/refusals/slow-cases.ts";
 import { unreachable } from "../harness/refusals/unreachable.ts";
 import { type RefusalWorld, startRefusalWorld } from "../harness/refusals/world.ts";
-import { soon } from "../harness/soon.ts";
 
 const quickCases = [...headCases, ...httpCases, ...oidcCases, ...rpcCases, ...runCases];
 
-let world: RefusalWorld;
-let slow: Awaited<ReturnType<typeof sendSlowCases>>;
-
-beforeAll(async () => {
-  const [quickWorld, slowWorld] = await Promise.all([startRefusalWorld(), startRefusalWorld()]);
-  world = quickWorld;
-  slow = await sendSlowCases(slowWorld);
-});
+const [quickWorld, slowWorld] = await Promise.all([startRefusalWorld(), startRefusalWorld()]);
+const world = quickWorld;
+const slow = await sendSlowCases(slowWorld);
 
 afterAll(async () => {
   await Promise.all([world.close(), slow.world.close()]);
@@ -69,7 +63,7 @@ describe("a refusal is answered, counted and logged once:", () => {
       if (answer !== undefined) expectAnswer(one, answer);
       // What ends with its connection has ended.
       await expect.poll(() => openConnections(url.port), { interval: 1 }).toBeLessThanOrEqual(openBefore);
-      if (answer === undefined) await soon(() => ledger.lines().length).toBeGreaterThan(0);
+      if (answer === undefined) await expect.poll(() => ledger.lines().length).toBeGreaterThan(0);
       expect(await ledger.growth()).toEqual({ [seriesOf(one.entry, one.reason)]: 1 });
       expect(ledger.lines()).toHaveLength(1);
       expectLine(ledger, one, requestIdOf(answer) ?? sentId);
@@ -97,7 +91,7 @@ describe("a refusal that takes its time", () => {
     async (_, one, at) => {
       const { answer, sentId } = await slow.sent[at]!;
       if (answer !== undefined) expectAnswer(one, answer);
-      else await soon(() => slow.ledger.lines().map(({ requestId }) => requestId)).toContain(sentId);
+      else await expect.poll(() => slow.ledger.lines().map(({ requestId }) => requestId)).toContain(sentId);
       expectLine(slow.ledger, one, requestIdOf(answer) ?? sentId);
     },
     timeMax,

@@ -2,16 +2,11 @@ import { once } from "node:events";
 import { request } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
 import { connect } from "node:net";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { expect, test } from "vitest";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 
-let keyrun: Keyrun;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
 
 test("an RPC's caller that sends Expect: 100-continue gets 100 Continue, and then its answer", async () => {
   const call = request(`${keyrun.internalUrl}/keyrun.v1.KeyService/ListKeys`, {

@@ -1,5 +1,5 @@
 import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { Code } from "@connectrpc/connect";
+import { Code, ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import type { KeyStore } from "#src/keys/key-store.ts";
@@ -8,8 +8,8 @@ import type { Stores } from "#src/store/stores.ts";
 import { describeFleet, type FleetHere, startFleet } from "../harness/fleet.ts";
 import type { Keyrun } from "../harness/keyrun.ts";
 import { servedRun } from "../harness/keyrun-process.ts";
+import { registerOlderInstance } from "../harness/older-instance.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
-import { soon } from "../harness/soon.ts";
 
 describeFleet("here")("the life of a key in a fleet", () => {
   let fleet: FleetHere;
@@ -77,7 +77,7 @@ describeFleet("here")("the life of a key in a fleet", () => {
     });
     await expect(one.keys.rotateKey({ teamId, keyId })).rejects.toMatchObject({ code: Code.Unavailable });
     expect([await status(one, value), await status(other, value)]).toEqual([401, 401]);
-    await soon(() => words.at(-1)).toBe(`revoked ${keyId}  REVOKED`);
+    await expect.poll(() => words.at(-1)).toBe(`revoked ${keyId}  REVOKED`);
   });
 
   test("a key and its successors have one limit of their own over all instances", async () => {
@@ -132,12 +132,12 @@ describeFleet("here")("the life of a key in a fleet", () => {
     const { id: keyId } = await one.newKey(teamId);
     for (const label of ["a", "b", "c", "d"]) {
       await one.keys.updateKey({ teamId, keyId, label, ...mask("label") });
-      await soon(() => words.at(-1)).toBe(`changed ${keyId} ${label} ACTIVE`);
+      await expect.poll(() => words.at(-1)).toBe(`changed ${keyId} ${label} ACTIVE`);
     }
     await one.keys.updateKey({ teamId, keyId, expireTime: timestampFromMs(0), ...mask("expire_time") });
-    await soon(() => words.at(-1)).toBe(`changed ${keyId} d EXPIRED`);
+    await expect.poll(() => words.at(-1)).toBe(`changed ${keyId} d EXPIRED`);
     await one.keys.revokeKey({ teamId, keyId });
-    await soon(() => words.at(-1)).toBe(`revoked ${keyId} d REVOKED`);
+    await expect.poll(() => words.at(-1)).toBe(`revoked ${keyId} d REVOKED`);
     expect(words).toHaveLength(7);
     await one.teams.deleteTeam({ teamId });
     expect(words).toHaveLength(7);
@@ -152,13 +152,34 @@ describeFleet("here")("the life of a key in a fleet", () => {
     await one.keys.updateKey({ teamId, keyId, expireTime: timestampFromMs(endMs), ...mask("expire_time") });
     const before = [await status(one, value), await status(other, value)];
     if (Date.now() < endMs) expect(before).toEqual([200, 200]);
-    await soon(() => Date.now() >= endMs).toBe(true);
+    await expect.poll(() => Date.now() >= endMs).toBe(true);
     expect([await status(one, value), await status(other, value)]).toEqual([401, 401]);
     for (const words of [here, there]) {
-      await soon(() => words.at(-1)).toBe(`changed ${keyId}  EXPIRED`);
+      await expect.poll(() => words.at(-1)).toBe(`changed ${keyId}  EXPIRED`);
       expect(words).toHaveLength(3);
     }
     const { keys } = await other.keys.listKeys({ teamId, showRevoked: true });
     expect(keys).toMatchObject([{ id: keyId, state: KeyState.EXPIRED }]);
+  });
+
+  test("while an older instance serves too, no key gets an expiry, and nothing is written", async () => {
+    const [one] = fleet.members;
+    const teamId = await one.newTeam();
+    const { id: keyId } = await one.newKey(teamId);
+    const older = await registerOlderInstance(one, { schema: 7 });
+    const expireTime = timestampFromMs(Date.now() + 600_000);
+    const calls = [
+      () => one.keys.createKey({ teamId, expireTime }),
+      () => one.keys.updateKey({ teamId, keyId, expireTime, ...mask("expire_time") }),
+      () => one.keys.updateKey({ teamId, keyId, label: "x", ...mask("label") }),
+    ];
+    const refusal = { code: Code.FailedPrecondition };
+    await expect
+      .poll(async () => ConnectError.from(await calls[0]!().catch((thrown) => thrown)).code)
+      .toBe(refusal.code);
+    for (const call of calls) await expect(call()).rejects.toMatchObject(refusal);
+    await expect(calls[1]!()).rejects.toThrow(/older Keyrun/);
+    await older.leave();
+    await expect.poll(async () => (await calls[1]!().catch(() => undefined))?.key?.id).toBe(keyId);
   });
 });

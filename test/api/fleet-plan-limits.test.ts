@@ -2,7 +2,6 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { describeFleet, type FleetHere, startFleet } from "../harness/fleet.ts";
 import type { Keyrun } from "../harness/keyrun.ts";
 import { servedRun } from "../harness/keyrun-process.ts";
-import { soon } from "../harness/soon.ts";
 
 const limits = (free: number) => ({ settings: { KEYRUN_PLAN_LIMITS: `free=${free}` } });
 
@@ -25,9 +24,9 @@ describeFleet("here")("the limits of plans in a fleet", () => {
       members: [one, other],
     } = fleet;
     const { value } = await one.newKey(await one.newTeam());
-    await soon(() => limitAt(one, value)).toBe(5_000);
+    await expect.poll(() => limitAt(one, value)).toBe(5_000);
     await other.close();
-    await soon(() => one.metric("keyrun_fleet_instances")).toBe(1);
+    await expect.poll(() => one.metric("keyrun_fleet_instances")).toBe(1);
     expect(await limitAt(one, value)).toBe(5_000);
     // A newer instance brings its own, and they hold for all as soon as it serves.
     const third = await start(limits(50));

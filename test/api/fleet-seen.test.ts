@@ -13,7 +13,6 @@ import { describeFleet, type FleetHere, startFleet } from "../harness/fleet.ts";
 import type { Keyrun } from "../harness/keyrun.ts";
 import { servedRun } from "../harness/keyrun-process.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
-import { soon } from "../harness/soon.ts";
 import { connectStreamCallers } from "../harness/stream-callers.ts";
 import { startTalkingApp } from "../harness/talking-app.ts";
 
@@ -88,13 +87,13 @@ describeFleet("here")("what one instance of a fleet does is seen on another", ()
           let beganMs = performance.now();
           const { id } = await instance.newKey(teamId);
           for (const each of [here, there]) {
-            await soon(() => each.words(id)).toEqual([`created ${id}`]);
+            await expect.poll(() => each.words(id)).toEqual([`created ${id}`]);
             tookMs.push((each.events.at(-1)?.atMs ?? Number.NaN) - beganMs);
           }
           beganMs = performance.now();
           await instance.keys.revokeKey({ teamId, keyId: id });
           for (const each of [here, there]) {
-            await soon(() => each.words(id)).toEqual([`created ${id}`, `revoked ${id}`]);
+            await expect.poll(() => each.words(id)).toEqual([`created ${id}`, `revoked ${id}`]);
             tookMs.push((each.events.at(-1)?.atMs ?? Number.NaN) - beganMs);
           }
         }
@@ -110,7 +109,7 @@ describeFleet("here")("what one instance of a fleet does is seen on another", ()
       const there = await watch(other, teamId);
       // A store that takes over a second for so many is asked again.
       const made = await Promise.all(Array.from({ length: keysMade }, () => one.newKey(teamId)));
-      for (const { id } of made) await soon(() => there.words(id)).toEqual([`created ${id}`]);
+      for (const { id } of made) await expect.poll(() => there.words(id)).toEqual([`created ${id}`]);
       // What was made without an answer is told at most once, too.
       const told = there.words();
       expect(told).toHaveLength(new Set(told).size);
@@ -137,7 +136,7 @@ describeFleet("here")("what one instance of a fleet does is seen on another", ()
       for (let n = 0; n < 3; n++) {
         const sentMs = performance.now();
         expect((await servedRun(one.publicUrl, { value, appId: "echo", text: "x" })).status).toBe(200);
-        await soon(() => there.uses.length).toBe(n + 1);
+        await expect.poll(() => there.uses.length).toBe(n + 1);
         expect(there.uses.at(-1)?.words).toBe(`used ${id}`);
         tookMs.push((there.uses.at(-1)?.atMs ?? Number.NaN) - sentMs);
       }
@@ -152,11 +151,13 @@ describeFleet("here")("what one instance of a fleet does is seen on another", ()
       const usedMs = Date.now();
       expect((await servedRun(one.publicUrl, { value, appId: "echo", text: "x" })).status).toBe(200);
       const sentMs = performance.now();
-      await soon(async () => {
-        const { keys } = await other.keys.listKeys({ teamId });
-        const time = keys.find(({ id }) => id === keyId)?.lastUseTime;
-        return Number(time?.seconds ?? 0) * 1_000 + (time?.nanos ?? 0) / 1e6 >= usedMs;
-      }).toBe(true);
+      await expect
+        .poll(async () => {
+          const { keys } = await other.keys.listKeys({ teamId });
+          const time = keys.find(({ id }) => id === keyId)?.lastUseTime;
+          return Number(time?.seconds ?? 0) * 1_000 + (time?.nanos ?? 0) / 1e6 >= usedMs;
+        })
+        .toBe(true);
       tookMs.push(performance.now() - sentMs);
     }
     timeFigures("a use until a list on another instance shows it", tookMs);

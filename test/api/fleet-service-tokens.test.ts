@@ -6,7 +6,6 @@ import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
 import { asksAgain, eventually, madeOnce, whileBusy } from "../harness/eventually.ts";
 import { describeFleet, type FleetHere, startFleet } from "../harness/fleet.ts";
 import { type Keyrun, withAuthorization } from "../harness/keyrun.ts";
-import { soon } from "../harness/soon.ts";
 
 describeFleet("here")("in a fleet, a service token", () => {
   let fleet: FleetHere;
@@ -73,6 +72,6 @@ describeFleet("here")("in a fleet, a service token", () => {
       const { serviceTokens } = await one.serviceTokens.listServiceTokens({});
       return serviceTokens.find((each) => each.id === id)?.lastUseTime !== undefined;
     };
-    await soon(isUsed).toBe(true);
+    await expect.poll(isUsed).toBe(true);
   });
 });

@@ -1,18 +1,16 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { unavailable } from "#src/refusal/refusal.ts";
 import type { RunRecordChange } from "#src/run/idempotency/run-record-store.ts";
 import { runBounds } from "#src/run/run-bounds.ts";
 import type { Stores } from "#src/store/stores.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
-import { soon } from "../harness/soon.ts";
 
 /** The changes that the store refuses, and whether it makes them all the same. */
 const failing = { kind: "none", when: "before" as "before" | "after" };
-let keyrun: Keyrun;
-let app: Awaited<ReturnType<typeof startScriptedApp>>;
 let value = "";
 
 function failingWrites(stores: Stores): Stores {
@@ -31,16 +29,10 @@ function failingWrites(stores: Stores): Stores {
   };
 }
 
-beforeAll(async () => {
-  app = await startScriptedApp();
-  keyrun = await startKeyrun({ onStores: failingWrites });
-  await keyrun.apps.createApp({ app: { id: "counted", backend: app.backend } });
-  value = await newValue();
-});
-afterAll(async () => {
-  await keyrun.close();
-  await app.close();
-});
+const app = closedAtEnd(await startScriptedApp());
+const keyrun = closedAtEnd(await startKeyrun({ onStores: failingWrites }));
+await keyrun.apps.createApp({ app: { id: "counted", backend: app.backend } });
+value = await newValue();
 
 async function newValue(plan: Plan = Plan.ENTERPRISE) {
   return (await keyrun.newKey(await keyrun.newTeam(plan))).value;
@@ -97,7 +89,7 @@ describe("a store that fails", () => {
       expect(refused.headers.get("retry-after")).toBe("1");
       expect(refused.headers.get("x-should-retry")).toBeNull();
       expect(app.starts(order.text)).toBe(0);
-      await soon(async () => (await send(order)).status).toBe(200);
+      await expect.poll(async () => (await send(order)).status).toBe(200);
       expect(app.starts(order.text)).toBe(1);
     },
   );
@@ -154,7 +146,7 @@ describe("a repeat", () => {
       if (outcome.status === 409) inUse += 1;
       return outcome;
     });
-    await soon(() => inUse).toBe(3);
+    await expect.poll(() => inUse).toBe(3);
     app.release(order.text);
     const outcomes = await Promise.all([first, ...repeats]);
     expect(outcomes.filter(({ status }) => status === 200).length).toBe(1 + runBounds.runWaitersMax);

@@ -11,7 +11,6 @@ import { createManualClock } from "../harness/manual-clock.ts";
 import { storeOfTier } from "../harness/mongo-databases.ts";
 import { restCaller, restH2Caller } from "../harness/rest-caller.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
-import { soon } from "../harness/soon.ts";
 
 const callers = {
   "REST over HTTP/1.1": restCaller,
@@ -164,7 +163,7 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
           return Number(headers.get("ratelimit-remaining"));
         };
         const before = await remaining();
-        await soon(remaining).toBeLessThan(before - 1);
+        await expect.poll(remaining).toBeLessThan(before - 1);
         app.release(text);
         const outcomes = await Promise.all([first, ...repeats]);
         expect(outcomes.map((each) => each.kind === "ok" && each.answer.text)).toEqual(

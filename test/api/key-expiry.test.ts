@@ -10,7 +10,6 @@ import type { Caller } from "../harness/callers.ts";
 import { startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { refusedCall } from "../harness/refused-call.ts";
-import { soon } from "../harness/soon.ts";
 
 const { clock, callers, keyrun, run } = agedKeyrun();
 
@@ -77,7 +76,7 @@ describe("a key with an expiry", () => {
     const { teamId, keyId, value } = await keyUntil(clock.unixMs() + minuteMs);
     clock.stepWall(minuteMs);
     const marked = async () => (await keyrun().keys.listKeys({ teamId, showRevoked: true })).keys[0]?.state;
-    await soon(marked).toBe(KeyState.EXPIRED);
+    await expect.poll(marked).toBe(KeyState.EXPIRED);
     clock.stepWall(-minuteMs);
     expect(JSON.stringify(await run(value))).toContain("EXPIRED_API_KEY");
     expect(await refusedCall(keyrun().keys.updateKey(later(teamId, keyId)))).toMatchObject({
@@ -264,7 +263,7 @@ test("the metrics count the keys that expire within 14 days", async () => {
     const counted = () => own.metric("keyrun_expiring_keys");
     expect(await counted()).toBe(0);
     time.advance(minuteMs);
-    await soon(counted).toBe(2);
+    await expect.poll(counted).toBe(2);
   } finally {
     await own.close();
   }

@@ -6,28 +6,26 @@ import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { restrictedAppsMax } from "#src/keys/read-restrictions.ts";
 import { reasons } from "#src/refusal/reasons.ts";
 import type { Caller, RunOutcome } from "../harness/callers.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { everyCaller } from "../harness/every-caller.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { restCaller } from "../harness/rest-caller.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { connectStreamCallers, streamedRuns } from "../harness/stream-callers.ts";
 
 const clock = createManualClock({ monotonicMs: 0, unixMs: 1_700_000_000_000 });
-let keyrun: Keyrun;
 
-beforeAll(async () => {
-  keyrun = await startKeyrun({
+const keyrun = closedAtEnd(
+  await startKeyrun({
     clock: { monotonicMs: clock.monotonicMs, unixMs: () => Math.floor(clock.unixMs()) },
     settings: { KEYRUN_PLAN_LIMITS: "free=5,pro=20" },
-  });
-  for (const id of ["one", "other"]) {
-    await keyrun.apps.createApp({ app: { id, backend: { kind: { case: "echo", value: {} } } } });
-  }
-});
-
-afterAll(() => keyrun.close());
+  }),
+);
+for (const id of ["one", "other"]) {
+  await keyrun.apps.createApp({ app: { id, backend: { kind: { case: "echo", value: {} } } } });
+}
 
 const streamed = { ...restStreamCallers, ...connectStreamCallers };
 const callers = {

@@ -1,16 +1,16 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { refusedCall } from "../harness/refused-call.ts";
 
-let keyrun: Keyrun;
 /** How many keys one call looks at; the tests lower it. */
 let searchedMax = Number.POSITIVE_INFINITY;
 /** Every text that the store was given for a search. */
 const given: string[] = [];
 
-beforeAll(async () => {
-  keyrun = await startKeyrun({
+const keyrun = closedAtEnd(
+  await startKeyrun({
     onStores: ({ keys, ...stores }) => ({
       ...stores,
       keys: {
@@ -22,10 +22,8 @@ beforeAll(async () => {
         },
       },
     }),
-  });
-});
-
-afterAll(() => keyrun.close());
+  }),
+);
 
 async function newKeys(labels: readonly string[]) {
   const teamId = await keyrun.newTeam();

@@ -1,27 +1,23 @@
 import { connect } from "node:http2";
 import * as fc from "fast-check";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { connectCallers } from "../harness/callers.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
 import { h2cRequest } from "../harness/h2c-client.ts";
-import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { restRun } from "../harness/keyrun-process.ts";
 import { decoded, mutatedKey, tellsSecret } from "../harness/mutated-keys.ts";
 import { postConnect } from "../harness/post-connect.ts";
 import { rawSocket } from "../harness/raw-socket.ts";
 
-let keyrun: Keyrun;
-let key: IssuedKey;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun({
+const keyrun = closedAtEnd(
+  await startKeyrun({
     logLevel: "trace",
     settings: { KEYRUN_PLAN_LIMITS: "free=10000", KEYRUN_TRUST_PROXY: "1" },
-  });
-  key = await keyrun.newKey(await keyrun.newTeam());
-});
-
-afterAll(() => keyrun.close());
+  }),
+);
+const key = await keyrun.newKey(await keyrun.newTeam());
 
 /** A text that no header may hold is percent-encoded, as a client library would do. */
 function visible(text: string): string {

@@ -1,5 +1,5 @@
 import type { DescMethod } from "@bufbuild/protobuf";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { Health } from "#gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "#gen/grpc/reflection/v1/reflection_pb.ts";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
@@ -8,7 +8,8 @@ import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { restRunOnce, statusOf } from "../harness/keyrun-process.ts";
 
 const services = [
@@ -17,22 +18,20 @@ const services = [
 ];
 const shedMethods = [...RunService.methods.map(({ name }) => name), "VerifyKey"];
 
-let keyrun: Keyrun;
 let overloaded = false;
 /** The address by which each request was counted; undefined for a service that is known. */
 const asked: (string | undefined)[] = [];
 
-beforeAll(async () => {
-  keyrun = await startKeyrun({
+const keyrun = closedAtEnd(
+  await startKeyrun({
     load: {
       sheds: (address) => {
         asked.push(address);
         return overloaded;
       },
     },
-  });
-});
-afterAll(() => keyrun.close());
+  }),
+);
 beforeEach(() => {
   asked.length = 0;
   overloaded = false;

@@ -1,30 +1,21 @@
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { bounds } from "#src/bounds.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { restRunOnce } from "../harness/keyrun-process.ts";
 import { isStreamed, runProtocols } from "../harness/refusals/protocols.ts";
 import { reasonOfAnswer } from "../harness/refusals/reason-of-answer.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
-import { soon } from "../harness/soon.ts";
 
-let keyrun: Keyrun;
 let value = "";
-let app: Awaited<ReturnType<typeof startScriptedApp>>;
 
-beforeAll(async () => {
-  app = await startScriptedApp();
-  keyrun = await startKeyrun();
-  const longest = { id: "longest", backend: app.backend, timeout: durationFromMs(bounds.appTimeoutMsMax) };
-  await keyrun.apps.createApp({ app: longest });
-  ({ value } = await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE)));
-});
-
-afterAll(async () => {
-  await keyrun.close();
-  await app.close();
-});
+const app = closedAtEnd(await startScriptedApp());
+const keyrun = closedAtEnd(await startKeyrun());
+const longest = { id: "longest", backend: app.backend, timeout: durationFromMs(bounds.appTimeoutMsMax) };
+await keyrun.apps.createApp({ app: longest });
+({ value } = await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE)));
 
 const echo = async () => (await restRunOnce(keyrun.publicUrl, { value })).status;
 
@@ -95,7 +86,7 @@ describe.each(protocols.map((protocol) => [protocol.name, protocol] as const))(
       const { answer, pass } = await waitingRun();
       pass(bounds.appTimeoutMsMax);
       expect(reasonOfAnswer(await answer)).toBe("APP_TIMEOUT");
-      await soon(app.waiting).toBe(0);
+      await expect.poll(app.waiting).toBe(0);
     });
   },
 );

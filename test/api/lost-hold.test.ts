@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import { bounds } from "#src/bounds.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { restRunOnce } from "../harness/keyrun-process.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { connectStreamCallers } from "../harness/stream-callers.ts";
@@ -9,11 +10,10 @@ import { startTalkingApp } from "../harness/talking-app.ts";
 
 let holds = true;
 let holdsAfterRead = true;
-let keyrun: Keyrun;
 let appCount = 0;
 
-beforeAll(async () => {
-  keyrun = await startKeyrun({
+const keyrun = closedAtEnd(
+  await startKeyrun({
     onStores: (stores) => ({
       ...stores,
       guard: { ...stores.guard, holds: () => holds },
@@ -26,10 +26,8 @@ beforeAll(async () => {
         },
       },
     }),
-  });
-});
-
-afterAll(() => keyrun.close());
+  }),
+);
 
 test("an instance that lost its hold on the store accepts no key, even a cached one", async () => {
   const { value } = await keyrun.newKey("demo");

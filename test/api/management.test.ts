@@ -1,20 +1,16 @@
 import { Code } from "@connectrpc/connect";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { refusedCall } from "../harness/refused-call.ts";
 import { restCaller } from "../harness/rest-caller.ts";
 
 const clock = createManualClock();
-let keyrun: Keyrun;
 
-beforeAll(async () => {
-  keyrun = await startKeyrun({ clock });
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun({ clock }));
 
 const echo = { kind: { case: "echo", value: {} } } as const;
 

@@ -1,27 +1,16 @@
 import { request } from "node:http";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { type Caller, connectCallers } from "../harness/callers.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { rawSocket } from "../harness/raw-socket.ts";
 import { restCaller } from "../harness/rest-caller.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 
-let keyrun: Keyrun;
-let rest: Caller;
-let rpc: Caller;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-  rest = restCaller(keyrun.publicUrl);
-  rpc = (connectCallers.gRPC ?? restCaller)(keyrun.publicUrl);
-});
-
-afterAll(async () => {
-  rest.close();
-  rpc.close();
-  await keyrun.close();
-});
+const keyrun = closedAtEnd(await startKeyrun());
+const rest = closedAtEnd(restCaller(keyrun.publicUrl));
+const rpc = closedAtEnd((connectCallers.gRPC ?? restCaller)(keyrun.publicUrl));
 
 /** How much each series grew while the work was done. */
 async function grown(series: readonly string[], work: () => Promise<unknown>): Promise<number[]> {

@@ -1,20 +1,14 @@
 import { ConnectError } from "@connectrpc/connect";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { BadRequestSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 
-let keyrun: Keyrun;
-let teamId: string;
-let key: Awaited<ReturnType<Keyrun["newKey"]>>;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-  teamId = await keyrun.newTeam();
-  key = await keyrun.newKey(teamId);
-  await keyrun.apps.createApp({ app: { id: "plain", backend: { kind: { case: "echo", value: {} } } } });
-});
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
+const teamId = await keyrun.newTeam();
+const key = await keyrun.newKey(teamId);
+await keyrun.apps.createApp({ app: { id: "plain", backend: { kind: { case: "echo", value: {} } } } });
 
 const http = (url: string) => ({ kind: { case: "http" as const, value: { url } } });
 

@@ -1,7 +1,7 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { Health } from "#gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "#gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ServerReflectionV1Alpha } from "#gen/grpc/reflection/v1alpha/reflection_pb.ts";
@@ -14,7 +14,8 @@ import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
 import { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
-import { type Keyrun, startKeyrun, withAuthorization } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun, withAuthorization } from "../harness/keyrun.ts";
 
 const own = [
   ...[RunService, KeyService, TeamService, AppService, SessionService, FleetService],
@@ -69,31 +70,25 @@ type WrongCaller = keyof typeof wrongCallers;
 /** A request of these names the team that the token "a manage token" is for. */
 const namesTeam: readonly WrongCaller[] = ["a manage token", "a manage token of another team"];
 
-let keyrun: Keyrun;
-let apiKey: string;
-let tokens: Readonly<Record<string, string>>;
 const sessions: Http2SessionManager[] = [];
 
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-  apiKey = (await keyrun.newKey("demo")).value;
-  const made = async (role: ServiceRole, teamIds: string[] = []) =>
-    (await keyrun.newServiceToken(role, teamIds)).value;
-  const revoked = await keyrun.newServiceToken(ServiceRole.ADMIN);
-  await keyrun.serviceTokens.revokeServiceToken({ serviceTokenId: revoked.id });
-  tokens = {
-    verify: await made(ServiceRole.VERIFY),
-    manage: await made(ServiceRole.MANAGE, ["demo"]),
-    otherTeam: await made(ServiceRole.MANAGE, [await keyrun.newTeam()]),
-    metrics: await made(ServiceRole.METRICS),
-    admin: await made(ServiceRole.ADMIN),
-    revoked: revoked.value,
-  };
-});
+const keyrun = closedAtEnd(await startKeyrun());
+const apiKey = (await keyrun.newKey("demo")).value;
+const made = async (role: ServiceRole, teamIds: string[] = []) =>
+  (await keyrun.newServiceToken(role, teamIds)).value;
+const revoked = await keyrun.newServiceToken(ServiceRole.ADMIN);
+await keyrun.serviceTokens.revokeServiceToken({ serviceTokenId: revoked.id });
+const tokens = {
+  verify: await made(ServiceRole.VERIFY),
+  manage: await made(ServiceRole.MANAGE, ["demo"]),
+  otherTeam: await made(ServiceRole.MANAGE, [await keyrun.newTeam()]),
+  metrics: await made(ServiceRole.METRICS),
+  admin: await made(ServiceRole.ADMIN),
+  revoked: revoked.value,
+};
 
 afterAll(async () => {
   for (const session of sessions) session.abort();
-  await keyrun.close();
 });
 
 /** The code that the contract asks for; undefined where this is the right kind of caller. */

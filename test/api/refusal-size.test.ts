@@ -1,33 +1,26 @@
-import type { ClientHttp2Session } from "node:http2";
 import fc from "fast-check";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
-import type { ListenerName } from "#src/auth/policy.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { h2cRequest, h2cSession } from "../harness/h2c-client.ts";
 import { type Echo, echoes, sizeOverHttp1, sizeOverHttp2 } from "../harness/hostile-echo.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 
 const refusalBytesMax = 8 * 1024;
 
-let keyrun: Keyrun;
-let credentials: { readonly key: string; readonly token: string };
 /** One session for all streams of a listener: a stream must not end it for the others. */
-let sessions: Record<ListenerName, ClientHttp2Session>;
 
-beforeAll(async () => {
-  keyrun = await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "enterprise=100000" } });
-  const { value: key } = await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE));
-  credentials = { key, token: keyrun.serviceToken };
-  const [ofPublic, ofInternal] = await Promise.all([
-    h2cSession(keyrun.publicUrl),
-    h2cSession(keyrun.internalUrl),
-  ]);
-  sessions = { public: ofPublic, internal: ofInternal };
-});
+const keyrun = closedAtEnd(await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "enterprise=100000" } }));
+const { value: key } = await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE));
+const credentials = { key, token: keyrun.serviceToken };
+const [ofPublic, ofInternal] = await Promise.all([
+  h2cSession(keyrun.publicUrl),
+  h2cSession(keyrun.internalUrl),
+]);
+const sessions = { public: ofPublic, internal: ofInternal };
 
 afterAll(async () => {
   for (const session of Object.values(sessions)) session.destroy();
-  await keyrun.close();
 });
 
 /** Texts that grow most in one of the encodings: percent-encoding, JSON, UTF-8 and base64. */

@@ -1,16 +1,16 @@
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 
-let keyrun: Keyrun;
 /** What happens between the write of a rotation and its answer. */
 let onRotated: () => Promise<void> = async () => {};
 /** What a deletion of a team waits for before it counts the team's keys. */
 let beforeCount: () => Promise<void> = async () => {};
 
-beforeAll(async () => {
-  keyrun = await startKeyrun({
+const keyrun = closedAtEnd(
+  await startKeyrun({
     onStores: (stores) => ({
       ...stores,
       keys: {
@@ -26,9 +26,8 @@ beforeAll(async () => {
         },
       },
     }),
-  });
-});
-afterAll(() => keyrun.close());
+  }),
+);
 
 test.each([
   ["at once", 0, "before"],

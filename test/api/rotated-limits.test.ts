@@ -1,22 +1,17 @@
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { UsageStep, VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
-import type { Caller } from "../harness/callers.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { everyCaller } from "../harness/every-caller.ts";
-import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { type IssuedKey, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 
 const clock = createManualClock();
-let keyrun: Keyrun;
-let callers: Caller[];
 
-beforeAll(async () => {
-  keyrun = await startKeyrun({ clock });
-  callers = Object.values(everyCaller).map((make) => make(keyrun.publicUrl));
-});
+const keyrun = closedAtEnd(await startKeyrun({ clock }));
+const callers = Object.values(everyCaller).map((make) => make(keyrun.publicUrl));
 afterAll(async () => {
   for (const caller of callers) caller.close();
-  await keyrun.close();
 });
 
 const newKey = async (requestsPerMinute: number) =>

@@ -5,39 +5,33 @@ import { type Reason, reasons } from "#src/refusal/reasons.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import type { Stores } from "#src/store/stores.ts";
 import type { Caller, RunOrder, RunOutcome } from "../harness/callers.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { everyCaller } from "../harness/every-caller.ts";
 import { freePort } from "../harness/free-port.ts";
-import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { type IssuedKey, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 
 const clock = createManualClock({ monotonicMs: 0, unixMs: 1_700_000_000_250 });
 const broken = { keys: new Set<string>(), apps: new Map<string, unknown>() };
-let keyrun: Keyrun;
-let app: Awaited<ReturnType<typeof startScriptedApp>>;
 
-beforeAll(async () => {
-  app = await startScriptedApp();
-  keyrun = await startKeyrun({
+const app = closedAtEnd(await startScriptedApp());
+const keyrun = closedAtEnd(
+  await startKeyrun({
     // Whole milliseconds, as the real wall clock has.
     clock: { monotonicMs: clock.monotonicMs, unixMs: () => Math.floor(clock.unixMs()) },
     settings: { KEYRUN_TRUST_PROXY: "1", KEYRUN_APP_RUNS_MAX: "1", KEYRUN_BODY_BYTES_MAX: "4096" },
     onStores: breakable,
-  });
-  const { backend } = app;
-  await keyrun.apps.createApp({ app: { id: "scripted", backend } });
-  const nowhere = `http://127.0.0.1:${await freePort()}/`;
-  await keyrun.apps.createApp({
-    app: { id: "unreachable", backend: { kind: { case: "http", value: { url: nowhere } } } },
-  });
-  await keyrun.apps.createApp({
-    app: { id: "hasty", backend, timeout: { seconds: 0n, nanos: 300_000_000 } },
-  });
+  }),
+);
+const { backend } = app;
+await keyrun.apps.createApp({ app: { id: "scripted", backend } });
+const nowhere = `http://127.0.0.1:${await freePort()}/`;
+await keyrun.apps.createApp({
+  app: { id: "unreachable", backend: { kind: { case: "http", value: { url: nowhere } } } },
 });
-
-afterAll(async () => {
-  await keyrun.close();
-  await app.close();
+await keyrun.apps.createApp({
+  app: { id: "hasty", backend, timeout: { seconds: 0n, nanos: 300_000_000 } },
 });
 
 /** The real stores; a test can break the reading of one key or app. */

@@ -1,24 +1,16 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { restRun } from "../harness/keyrun-process.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
-import { soon } from "../harness/soon.ts";
 
 const clock = createManualClock();
-let app: Awaited<ReturnType<typeof startScriptedApp>>;
-let keyrun: Keyrun;
 
-beforeAll(async () => {
-  app = await startScriptedApp();
-  keyrun = await startKeyrun({ clock });
-  await keyrun.apps.createApp({ app: { id: "shared", backend: app.backend } });
-});
-afterAll(async () => {
-  await keyrun.close();
-  await app.close();
-});
+const app = closedAtEnd(await startScriptedApp());
+const keyrun = closedAtEnd(await startKeyrun({ clock }));
+await keyrun.apps.createApp({ app: { id: "shared", backend: app.backend } });
 
 const newKey = async () => (await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE))).value;
 const run = (value: string, text = "wait") => restRun(keyrun.publicUrl, { value, appId: "shared", text });
@@ -31,7 +23,7 @@ async function flood(value: string, heldMax: number) {
     if (answer.status !== 200) refusals.push(answer);
     return answer.status;
   });
-  await soon(() => app.waiting() + refusals.length).toBe(80);
+  await expect.poll(() => app.waiting() + refusals.length).toBe(80);
   expect(app.waiting()).toBe(heldMax);
   for (const { status, body, headers } of refusals) {
     expect(status).toBe(503);

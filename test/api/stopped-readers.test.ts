@@ -2,13 +2,13 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import { connect } from "node:http2";
 import type { Socket } from "node:net";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import type { BackendRecord } from "#src/apps/app-store.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { http2 } from "../harness/refusals/exchange.ts";
 import { isStreamed, type RunProtocol, runProtocols } from "../harness/refusals/protocols.ts";
-import { soon } from "../harness/soon.ts";
 import { type AppKind, appKinds, kindOf, type Talk } from "../harness/streamed-apps.ts";
 
 const readers = 8;
@@ -19,21 +19,16 @@ const takenBytes = 500_000;
 /** By how much an app's form of messages and frames may be longer than its caller's. */
 const framing = 1.03;
 
-let keyrun: Keyrun;
-let authorization: string;
 let apps = 0;
 const sockets = new Set<Socket>();
 const onSocket = (message: unknown) => void sockets.add((message as { socket: Socket }).socket);
 
-beforeAll(async () => {
-  subscribe("net.client.socket", onSocket);
-  keyrun = await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "enterprise=100000" } });
-  authorization = `Bearer ${(await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE))).value}`;
-});
+subscribe("net.client.socket", onSocket);
+const keyrun = closedAtEnd(await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "enterprise=100000" } }));
+const authorization = `Bearer ${(await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE))).value}`;
 
 afterAll(async () => {
   unsubscribe("net.client.socket", onSocket);
-  await keyrun.close();
 });
 
 const kinds = Object.entries(appKinds).filter(([, { isWhole }]) => !isWhole);
@@ -67,7 +62,7 @@ describe.each(kinds)("%s", (_, kind: AppKind) => {
           await keyrun.apps.createApp({ app: { id: appId, backend: { kind: kindOf(server.backend) } } });
           sockets.clear();
           await openUnread(protocol, appId);
-          await soon(() => said.size).toBe(readers);
+          await expect.poll(() => said.size).toBe(readers);
 
           const port = portOf(server.backend);
           const taken = () => {
@@ -76,11 +71,13 @@ describe.each(kinds)("%s", (_, kind: AppKind) => {
           };
           let before = -1;
           let still = 0;
-          await soon(() => {
-            still = before === taken() ? still + 1 : 0;
-            before = taken();
-            return still;
-          }).toBeGreaterThan(stillPollsMin);
+          await expect
+            .poll(() => {
+              still = before === taken() ? still + 1 : 0;
+              before = taken();
+              return still;
+            })
+            .toBeGreaterThan(stillPollsMin);
           expect([...said.values()]).toEqual(Array(readers).fill("stalled"));
           expect(taken()).toBeGreaterThan(0);
           const waitingBytes = taken() / readers - framing * (takenBytes + pieceBytes);

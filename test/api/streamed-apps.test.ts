@@ -1,18 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { describe, expect, test } from "vitest";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { connectStreamCallers, readAll, textIn } from "../harness/stream-callers.ts";
 import { type AppKind, appKinds, kindOf } from "../harness/streamed-apps.ts";
 
-let keyrun: Keyrun;
-let apiKey: string;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "free=100000" } });
-  apiKey = (await keyrun.keys.createKey({ teamId: "demo" })).value;
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "free=100000" } }));
+const apiKey = (await keyrun.keys.createKey({ teamId: "demo" })).value;
 
 async function ask(appId: string, verb: "run" | "stream"): Promise<string> {
   const answer = await fetch(`${keyrun.publicUrl}/api/apps/${appId}/${verb}`, {

@@ -1,21 +1,16 @@
 import { Code } from "@connectrpc/connect";
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { connectStreamCallers } from "../harness/stream-callers.ts";
 import { startTalkingApp } from "../harness/talking-app.ts";
 
 const drainMsMax = 4_000;
-let keyrun: Keyrun;
-let app: Awaited<ReturnType<typeof startTalkingApp>>;
 
-beforeAll(async () => {
-  app = await startTalkingApp();
-  keyrun = await startKeyrun({ settings: { KEYRUN_DRAIN_MS_MAX: String(drainMsMax) } });
-  await keyrun.apps.createApp({ app: { id: "talk", backend: app.backend } });
-});
-
-afterAll(() => app.close());
+const app = closedAtEnd(await startTalkingApp());
+const keyrun = await startKeyrun({ settings: { KEYRUN_DRAIN_MS_MAX: String(drainMsMax) } });
+await keyrun.apps.createApp({ app: { id: "talk", backend: app.backend } });
 
 test("streams have the time of a drain, and are then told that Keyrun is not available", async () => {
   const { value } = await keyrun.newKey(await keyrun.newTeam());

@@ -2,9 +2,9 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Code } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
-import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { type IssuedKey, startKeyrun } from "../harness/keyrun.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
-import { soon } from "../harness/soon.ts";
 import {
   connectStreamCallers,
   readAll,
@@ -14,20 +14,13 @@ import {
 } from "../harness/stream-callers.ts";
 import { startTalkingApp } from "../harness/talking-app.ts";
 
-let keyrun: Keyrun;
-let app: Awaited<ReturnType<typeof startTalkingApp>>;
 let texts = 0;
 
-beforeAll(async () => {
-  app = await startTalkingApp();
-  keyrun = await startKeyrun({ settings: { KEYRUN_APP_STREAMS_MAX: "8", KEYRUN_BODY_BYTES_MAX: "4096" } });
-  await keyrun.apps.createApp({ app: { id: "talk", backend: app.backend } });
-});
-
-afterAll(async () => {
-  await keyrun.close();
-  await app.close();
-});
+const app = closedAtEnd(await startTalkingApp());
+const keyrun = closedAtEnd(
+  await startKeyrun({ settings: { KEYRUN_APP_STREAMS_MAX: "8", KEYRUN_BODY_BYTES_MAX: "4096" } }),
+);
+await keyrun.apps.createApp({ app: { id: "talk", backend: app.backend } });
 
 /** A text that no other run has. */
 function newText(): string {
@@ -96,7 +89,7 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
     expect(await count("OK", 200)).toBe(before);
     talk.end();
     expect(await stream.next()).toEqual({ kind: "end" });
-    await soon(() => count("OK", 200)).toBe(before + 1);
+    await expect.poll(() => count("OK", 200)).toBe(before + 1);
     const again = open({ appId: "echo" });
     await readAll(again);
     expect(Number(again.headers.get("ratelimit-remaining"))).toBe(left - 1);
@@ -139,7 +132,7 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
       expect(await stream.next()).toEqual({ kind: "delta", text: "one" });
       spoil(talk);
       expect(await stream.next()).toEqual({ kind: "refused", code: Code.Unknown, reason: "APP_FAILED" });
-      await soon(() => count("APP_FAILED", 502)).toBe(before + 1);
+      await expect.poll(() => count("APP_FAILED", 502)).toBe(before + 1);
     },
   );
 
@@ -209,7 +202,7 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
     }
     stream.leave();
     await talk.over;
-    await soon(() => count("CANCELLED", 499)).toBe(before + 1);
+    await expect.poll(() => count("CANCELLED", 499)).toBe(before + 1);
   });
 
   describe("a right that is taken away ends a stream within a second", () => {

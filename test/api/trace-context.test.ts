@@ -1,43 +1,37 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { bodyOf, serveGrpc, serveHttp } from "../harness/app-backends.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { everyCaller } from "../harness/every-caller.ts";
-import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 
 const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const tracestate = "congo=t61rcWkgMzE";
 
 const seen: { traceparent: unknown; tracestate: unknown }[] = [];
-let http: Awaited<ReturnType<typeof serveHttp>>;
-let grpc: Awaited<ReturnType<typeof serveGrpc>>;
-let keyrun: Keyrun;
-let key: IssuedKey;
 
-beforeAll(async () => {
-  http = await serveHttp(async (request, response) => {
-    const { headers } = request;
-    seen.push({ traceparent: headers.traceparent, tracestate: headers.tracestate });
-    const { text } = JSON.parse(await bodyOf(request));
-    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ text }));
-  });
-  grpc = await serveGrpc((call, callback) => {
-    const [parent] = call.metadata.get("traceparent");
-    const [state] = call.metadata.get("tracestate");
-    seen.push({ traceparent: parent, tracestate: state });
-    callback(null, { text: call.request.text });
-  });
-  keyrun = await startKeyrun();
-  const { url } = http.backend;
-  await keyrun.apps.createApp({ app: { id: "http", backend: { kind: { case: "http", value: { url } } } } });
-  const { target } = grpc.backend;
-  await keyrun.apps.createApp({
-    app: { id: "grpc", backend: { kind: { case: "grpc", value: { target } } } },
-  });
-  key = await keyrun.newKey(await keyrun.newTeam());
+const http = await serveHttp(async (request, response) => {
+  const { headers } = request;
+  seen.push({ traceparent: headers.traceparent, tracestate: headers.tracestate });
+  const { text } = JSON.parse(await bodyOf(request));
+  response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ text }));
 });
+const grpc = await serveGrpc((call, callback) => {
+  const [parent] = call.metadata.get("traceparent");
+  const [state] = call.metadata.get("tracestate");
+  seen.push({ traceparent: parent, tracestate: state });
+  callback(null, { text: call.request.text });
+});
+const keyrun = closedAtEnd(await startKeyrun());
+const { url } = http.backend;
+await keyrun.apps.createApp({ app: { id: "http", backend: { kind: { case: "http", value: { url } } } } });
+const { target } = grpc.backend;
+await keyrun.apps.createApp({
+  app: { id: "grpc", backend: { kind: { case: "grpc", value: { target } } } },
+});
+const key = await keyrun.newKey(await keyrun.newTeam());
 
 afterAll(async () => {
-  await keyrun.close();
   await http[Symbol.asyncDispose]();
   await grpc[Symbol.asyncDispose]();
 });

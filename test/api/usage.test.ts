@@ -7,10 +7,11 @@ import {
   createGrpcWebTransport,
   Http2SessionManager,
 } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { BadRequestSchema, ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { type GetUsageResponse, KeyService, UsageStep } from "#gen/keyrun/v1/key_service_pb.ts";
-import { type IssuedKey, type Keyrun, startKeyrun, withAuthorization } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { type IssuedKey, startKeyrun, withAuthorization } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { signInOwner } from "../harness/members.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
@@ -19,12 +20,8 @@ import { createTempFolders } from "../harness/temp-folders.ts";
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 const clock = createManualClock({ monotonicMs: 0, unixMs: 19_700 * dayMs + 10 * hourMs });
-let keyrun: Keyrun;
 
-beforeAll(async () => {
-  keyrun = await startKeyrun({ clock, settings: { KEYRUN_PLAN_LIMITS: "free=5" } });
-});
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun({ clock, settings: { KEYRUN_PLAN_LIMITS: "free=5" } }));
 
 async function newTeamKey(): Promise<IssuedKey> {
   return keyrun.newKey(await keyrun.newTeam());

@@ -1,21 +1,20 @@
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { unavailable } from "#src/refusal/refusal.ts";
 import { connectCallers } from "../harness/callers.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { rawSocket } from "../harness/raw-socket.ts";
 import { restCaller } from "../harness/rest-caller.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
-import { soon } from "../harness/soon.ts";
 import { connectStreamCallers, readAll } from "../harness/stream-callers.ts";
 import { startTalkingApp } from "../harness/talking-app.ts";
 
-let keyrun: Keyrun;
 let isStoreDown = false;
 
-beforeAll(async () => {
-  keyrun = await startKeyrun({
+const keyrun = closedAtEnd(
+  await startKeyrun({
     settings: { KEYRUN_PLAN_LIMITS: "free=5" },
     onStores: (stores) => ({
       ...stores,
@@ -24,10 +23,8 @@ beforeAll(async () => {
         find: (keyId) => (isStoreDown ? Promise.reject(unavailable()) : stores.keys.find(keyId)),
       },
     }),
-  });
-});
-
-afterAll(() => keyrun.close());
+  }),
+);
 
 const metric = (series: string) => keyrun.metric(series);
 const ofTeam = (team: string, outcome: string) =>
@@ -126,11 +123,11 @@ test.each(streamCallers)(
     broken.talk.breakOff();
     await readAll(broken.stream);
     left.stream.leave();
-    await soon(open).toBe(0);
+    await expect.poll(open).toBe(0);
     const ends = await Promise.all(["OK", "APP_FAILED", "CANCELLED"].map((each) => ofApp(appId, each)));
     expect(ends).toEqual([1, 1, 1]);
     const outcomes = () => Promise.all(["ok", "failed", "cancelled"].map((each) => ofTeam(team, each)));
-    await soon(outcomes).toEqual([1, 1, 1]);
+    await expect.poll(outcomes).toEqual([1, 1, 1]);
     // How long a stream takes is its app's and its caller's matter.
     expect(await timed()).toBe(timedBefore);
   },
@@ -183,10 +180,10 @@ test("connections are counted by listener while they are open", async () => {
   const { port } = new URL(keyrun.publicUrl);
   const sockets = [1, 2, 3].map(() => rawSocket({ port: Number(port) }));
   for (const socket of sockets) socket.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  await soon(open).toBe(before + 3);
+  await expect.poll(open).toBe(before + 3);
   for (const socket of sockets) socket.send("GET / HTTP/9\r\n\r\n");
   await Promise.all(sockets.map((socket) => socket.closed()));
-  await soon(open).toBe(before);
+  await expect.poll(open).toBe(before);
   expect(await metric('keyrun_connections{listener="internal"}')).toBeGreaterThan(0);
 });
 
@@ -199,7 +196,7 @@ test("a watcher of keys counts as an open stream until it leaves", async () => {
   expect(await open()).toBe(1);
   leaving.abort();
   await events.next().catch(() => {});
-  await soon(open).toBe(0);
+  await expect.poll(open).toBe(0);
 });
 
 test("a key is active once it was used, and one that was only created is not", async () => {
@@ -210,7 +207,7 @@ test("a key is active once it was used, and one that was only created is not", a
   expect(await other.metric("keyrun_active_keys")).toBe(0);
   await other.keys.verifyKey({ value: used.value });
   await other.keys.verifyKey({ value: used.value });
-  await soon(() => other.metric("keyrun_active_keys")).toBe(1);
+  await expect.poll(() => other.metric("keyrun_active_keys")).toBe(1);
 });
 
 test("the versions of Keyrun and of Node are told", async () => {

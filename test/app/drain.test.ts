@@ -3,7 +3,6 @@ import { connectCallers } from "../harness/callers.ts";
 import { startKeyrun } from "../harness/keyrun.ts";
 import { restRun, statusOf } from "../harness/keyrun-process.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
-import { soon } from "../harness/soon.ts";
 
 /** Keyrun with a key and the app `scripted`, which answers when the test says so. */
 async function serve(settings: Record<string, string>) {
@@ -45,6 +44,6 @@ test("runs past the drain's time get 503 and must not be repeated, over REST and
   const outcome = await rpc;
   expect(outcome).toMatchObject({ kind: "refused", details: [{ reason: "UNAVAILABLE" }, {}] });
   expect(outcome.headers.get("x-should-retry")).toBe("false");
-  await soon(() => keyrun.logLines.join("")).toContain('"aborted":2');
+  await expect.poll(() => keyrun.logLines.join("")).toContain('"aborted":2');
   caller.close();
 });

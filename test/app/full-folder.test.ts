@@ -1,16 +1,15 @@
 import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { StartRefused } from "#src/refusal/start-refused.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { runCommand } from "../harness/command-line.ts";
 import { startKeyrun } from "../harness/keyrun.ts";
 import { restRun } from "../harness/keyrun-process.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
 // Each write to /dev/full fails with ENOSPC.
 
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 
 const createKey = ["keys", "create", "--team", "demo"];
 

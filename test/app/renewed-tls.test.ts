@@ -2,18 +2,16 @@ import { copyFileSync, readFileSync, renameSync, symlinkSync } from "node:fs";
 import { connect } from "node:http2";
 import { join } from "node:path";
 import { connect as connectTls } from "node:tls";
-import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { openTls } from "#src/app/renewed-tls.ts";
 import type { TlsFiles } from "#src/settings/tls-files.ts";
 import { hasOpenssl, makeCertificates } from "../harness/certificates.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { eventually, whileAnswer } from "../harness/eventually.ts";
 import { h2cRequest } from "../harness/h2c-client.ts";
 import { startKeyrun } from "../harness/keyrun.ts";
-import { soon } from "../harness/soon.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 
 type Made = ReturnType<typeof makeCertificates>;
 const made = (): Made => makeCertificates(folders.create());
@@ -37,11 +35,11 @@ describe.skipIf(!hasOpenssl)("the files of TLS while Keyrun runs (skipped where 
     const { tls, renewed, lines } = opened(own);
     const before = tls.current();
     copyFileSync(next.certFile, own.certFile);
-    await soon(() => lines.length).toBe(1);
+    await expect.poll(() => lines.length).toBe(1);
     expect(lines[0]).toMatch(/of no use: the certificate before stays .*does not hold the key/);
     expect([tls.current(), renewed]).toEqual([before, []]);
     copyFileSync(next.keyFile, own.keyFile);
-    await soon(() => renewed.length).toBe(1);
+    await expect.poll(() => renewed.length).toBe(1);
     expect(tls.current()).toMatchObject({
       cert: readFileSync(next.certFile, "latin1"),
       clientCa: before.clientCa,
@@ -65,11 +63,11 @@ describe.skipIf(!hasOpenssl)("the files of TLS while Keyrun runs (skipped where 
       renameSync(join(place, "next"), current);
     };
     turnTo(next);
-    await soon(() => renewed.length).toBe(1);
+    await expect.poll(() => renewed.length).toBe(1);
     copyFileSync(next.keyFile, `${next.keyFile}.copy`);
     renameSync(`${next.keyFile}.copy`, next.keyFile);
     turnTo(own);
-    await soon(() => renewed.length).toBe(2);
+    await expect.poll(() => renewed.length).toBe(2);
     expect(lines).toHaveLength(2);
   });
 

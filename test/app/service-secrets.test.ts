@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { loadServiceSecrets } from "#src/app/service-secrets.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
 import { createLog } from "#src/log/log.ts";
@@ -9,10 +9,9 @@ import { StartRefused } from "#src/refusal/start-refused.ts";
 import type { Config } from "#src/settings/config.ts";
 import { createSecretFiles } from "#src/settings/data-folder.ts";
 import type { Stores } from "#src/store/stores.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 
 const [newest, middle, oldest] = [1, 2, 3].map((byte) => Buffer.alloc(32, byte)) as [Buffer, Buffer, Buffer];
 const versionOf = (secret: Buffer) => createServiceSecrets([secret]).newestVersion;

@@ -5,21 +5,18 @@ import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-no
 import { MongoClient } from "mongodb";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { Health, HealthCheckResponse_ServingStatus as Serving } from "#gen/grpc/health/v1/health_pb.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { restRun, statusOf } from "../harness/keyrun-process.ts";
 import { withDatabase } from "../harness/mongo-databases.ts";
 import { mongoServerProgram } from "../harness/mongo-server.ts";
 import { mongodbUri } from "../harness/needs.ts";
-import { soon } from "../harness/soon.ts";
 import { openTcpProxy } from "../harness/tcp-proxy.ts";
 import { createTempFolders, databasesFolder } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
+const folders = tempFolders();
 const databases = createTempFolders(databasesFolder);
-afterAll(() => {
-  folders.remove();
-  databases.remove();
-});
+afterAll(databases.remove);
 
 async function serve(settings: Record<string, string>): Promise<Keyrun> {
   const keyrun = await startKeyrun({ settings });
@@ -28,7 +25,7 @@ async function serve(settings: Record<string, string>): Promise<Keyrun> {
 }
 
 function becomes({ publicUrl }: Keyrun, status: number): Promise<void> {
-  return soon(() => statusOf(`${publicUrl}/readyz`)).toBe(status);
+  return expect.poll(() => statusOf(`${publicUrl}/readyz`)).toBe(status);
 }
 
 function healthOf({ internalUrl }: Keyrun) {

@@ -1,18 +1,17 @@
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Pool } from "undici";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
 import { auditBounds } from "#src/audit/audit-store.ts";
 import { campaignSize, figure } from "../harness/campaigns.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { manage } from "../harness/keyrun.ts";
 import { type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
 import { residentMemory } from "../harness/resident-memory.ts";
 import { queryStore } from "../harness/stored-bytes.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(() => folders.remove());
+const folders = tempFolders();
 
 const attempts = campaignSize("audit-flood");
 /** Of these addresses, each attempt is counted by address and action. */

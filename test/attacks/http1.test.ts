@@ -1,16 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type AttackedKeyrun, attackedKeyrun } from "../harness/attacked-keyrun.ts";
+import { describe, expect, test } from "vitest";
+import { attackedKeyrun } from "../harness/attacked-keyrun.ts";
 import { campaignSize, figure } from "../harness/campaigns.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { answersIn, rawSocket } from "../harness/raw-socket.ts";
 import { type Http1Attack, http1Attacks } from "./http1-attacks.ts";
 
-let keyrun: AttackedKeyrun;
-
-beforeAll(async () => {
-  keyrun = await attackedKeyrun();
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await attackedKeyrun());
 
 const rounds = campaignSize("malformed-http");
 const megabytesMax = 400;

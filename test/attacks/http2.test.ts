@@ -1,18 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type AttackedKeyrun, attackedKeyrun } from "../harness/attacked-keyrun.ts";
+import { describe, expect, test } from "vitest";
+import { attackedKeyrun } from "../harness/attacked-keyrun.ts";
 import { campaignSize, figure } from "../harness/campaigns.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { type H2Answer, h2AnswerIn } from "../harness/h2-answer.ts";
 import { frame, frameTypes, h2Opening } from "../harness/h2-frames.ts";
 import { type RawSocket, rawSocket } from "../harness/raw-socket.ts";
 import { type Http2Attack, http2Attacks } from "./http2-attacks.ts";
 
-let keyrun: AttackedKeyrun;
-
-beforeAll(async () => {
-  keyrun = await attackedKeyrun();
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await attackedKeyrun());
 
 const rounds = campaignSize("malformed-http");
 const megabytesMax = 400;

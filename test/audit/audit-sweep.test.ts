@@ -5,7 +5,6 @@ import { auditBounds } from "#src/audit/audit-store.ts";
 import { createLog } from "#src/log/log.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { soon } from "../harness/soon.ts";
 import { auditEventOf } from "../harness/store-records.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
@@ -38,6 +37,8 @@ test("one sweep removes all events that are too old, and no other", async () => 
   });
   audit.start();
   onTestFinished(() => audit.close());
-  await soon(async () => (await stores.audit.list({ limit: 9_999 })).map(({ id }) => id)).toEqual(["young"]);
+  await expect
+    .poll(async () => (await stores.audit.list({ limit: 9_999 })).map(({ id }) => id))
+    .toEqual(["young"]);
   expect(new Set(asked.slice(0, 3)).size).toBe(1);
 });

@@ -3,7 +3,6 @@ import { colourOf } from "../harness/page-probes.ts";
 import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { makeKeys, rowOf } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
-import { soon } from "../harness/soon.ts";
 
 const email = "owner@localhost";
 
@@ -144,8 +143,8 @@ describeInBrowser("which page a person sees", () => {
     expect(await page.getByText("ci-deploy").count()).toBe(0);
     await page.reload();
     await page.getByText("API keys are in preview and limited to selected users.").waitFor();
-    await soon(() => page.locator("main code").textContent()).toBe(`./keyrun preview grant ${email}`);
-    await soon(() => page.getByRole("navigation").count()).toBe(0);
+    await expect.poll(() => page.locator("main code").textContent()).toBe(`./keyrun preview grant ${email}`);
+    await expect.poll(() => page.getByRole("navigation").count()).toBe(0);
     await expectWellMade(page, "preview-off");
     expect((await screen.run(value)).status).toBe(200);
     await keyrun.teams.setPreviewAccess({ email, granted: true });
@@ -184,15 +183,15 @@ describeInBrowser("which page a person sees", () => {
     await screen.signIn();
     await keyrun.apps.deleteApp({ appId: "echo" });
     await page.goto(screen.url("/settings/team/demo/api-keys"));
-    await soon(shown).toContain(`${command} apps create shout `);
+    await expect.poll(shown).toContain(`${command} apps create shout `);
     await page.goto(screen.url("/settings/team/nobody/api-keys"));
-    await soon(shown).toBe(`${command} members add nobody ${email}`);
+    await expect.poll(shown).toBe(`${command} members add nobody ${email}`);
     await keyrun.teams.removeMember({ teamId: "demo", email });
     await page.goto(screen.url("/"));
-    await soon(shown).toBe(`${command} members add <team_id> ${email}`);
+    await expect.poll(shown).toBe(`${command} members add <team_id> ${email}`);
     await keyrun.teams.setPreviewAccess({ email, granted: false });
     await page.goto(screen.url("/"));
-    await soon(shown).toBe(`${command} preview grant ${email}`);
+    await expect.poll(shown).toBe(`${command} preview grant ${email}`);
   });
 
   test("an address without a page says so", async () => {
@@ -221,7 +220,7 @@ describeInBrowser("which page a person sees", () => {
     const light = await colourOf(heading);
     await page.getByRole("button", { name: /^Account/ }).click();
     await page.getByRole("radio", { name: "Dark" }).check();
-    await soon(() => colourOf(heading)).not.toBe(light);
+    await expect.poll(() => colourOf(heading)).not.toBe(light);
     const dark = await colourOf(heading);
     // The screen itself is held back, so only the small script in the head has run.
     await page.route("**/assets/index-*.js", (route) => route.abort());

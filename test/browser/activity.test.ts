@@ -6,7 +6,6 @@ import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts
 import { answerCalls, holdCalls, loseCalls } from "../harness/screen-calls.ts";
 import { makeKeys } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
-import { soon } from "../harness/soon.ts";
 
 const teamId = "demo";
 const path = `/settings/team/${teamId}/activity`;
@@ -87,7 +86,7 @@ describeInBrowser("the activity of a team", () => {
     await page.getByRole("button", { name: "Show all events" }).focus();
     await page.keyboard.press("Enter");
     await page.getByLabel("What").selectOption("Key created");
-    await soon(async () => new Set(await events.allTextContents())).toEqual(new Set(["Key created"]));
+    await expect.poll(async () => new Set(await events.allTextContents())).toEqual(new Set(["Key created"]));
     await page.getByLabel("Who").selectOption({ index: 1 });
     await events.first().waitFor();
     const today = new Date();
@@ -102,7 +101,7 @@ describeInBrowser("the activity of a team", () => {
     await events.first().waitFor();
     await page.getByLabel("What").focus();
     await page.keyboard.press("Tab");
-    await soon(() => focused(page)).toBe("Who");
+    await expect.poll(() => focused(page)).toBe("Who");
   });
 
   test("the filters are wide enough to be read, and stand in columns, in each width", async () => {
@@ -143,10 +142,10 @@ describeInBrowser("the activity of a team", () => {
     const field = page.getByRole("searchbox", { name: "Search by key, person or app" });
     const words = () => page.getByRole("rowheader").allTextContents();
     await field.fill("STAG");
-    await soon(words).toEqual(["Key revoked", "Key created"]);
+    await expect.poll(words).toEqual(["Key revoked", "Key created"]);
     await expectWellMade(page, "activity-search");
     await field.fill("Ada@example.com");
-    await soon(words).toEqual(["Member added"]);
+    await expect.poll(words).toEqual(["Member added"]);
     await field.fill("nothing like that");
     await page.getByText("No event fits the filters").waitFor();
     const find = await loseCalls(page, "KeyService/ListKeys");
@@ -155,9 +154,9 @@ describeInBrowser("the activity of a team", () => {
     await note.getByText("Couldn’t load the activity.").waitFor();
     await find();
     await note.getByRole("button", { name: "Try again" }).click();
-    await soon(words).toEqual(["Key created"]);
+    await expect.poll(words).toEqual(["Key created"]);
     await page.getByRole("button", { name: "Clear search" }).click();
-    await soon(async () => (await words()).includes("Member added")).toBe(true);
+    await expect.poll(async () => (await words()).includes("Member added")).toBe(true);
   });
 
   test("more than a page: a button loads more, and no event shows twice", async () => {
@@ -166,9 +165,9 @@ describeInBrowser("the activity of a team", () => {
     await makeKeys(screen, ...Array.from({ length: 53 }, (_, index) => `key-${index}`));
     await openActivity(screen);
     const events = page.getByRole("rowheader");
-    await soon(() => events.count()).toBe(50);
+    await expect.poll(() => events.count()).toBe(50);
     await page.getByRole("button", { name: "Load more" }).click();
-    await soon(() => events.count()).toBeGreaterThan(52);
+    await expect.poll(() => events.count()).toBeGreaterThan(52);
   });
 
   test("only the first page is read again: later ones stay, new events come on top, and outcomes become known", async () => {
@@ -188,22 +187,22 @@ describeInBrowser("the activity of a team", () => {
     await page.clock.install();
     await openActivity(screen);
     const shown = () => page.getByRole("rowheader").allTextContents();
-    await soon(shown).toEqual(["DOutcome unknown", "C"]);
+    await expect.poll(shown).toEqual(["DOutcome unknown", "C"]);
     await page.getByRole("button", { name: "Load more" }).click();
-    await soon(shown).toEqual(["DOutcome unknown", "C", "B", "A"]);
+    await expect.poll(shown).toEqual(["DOutcome unknown", "C", "B", "A"]);
     pages.set("", { events: [event("e"), event("d")], nextPageToken: "after d" });
     await page.clock.fastForward(5_000);
-    await soon(shown).toEqual(["E", "D", "C", "B", "A"]);
+    await expect.poll(shown).toEqual(["E", "D", "C", "B", "A"]);
     expect(asked.filter((token) => token !== "")).toEqual(["after c"]);
 
     // More has happened between two reads than a page holds.
     pages.set("", { events: [event("i"), event("h")], nextPageToken: "after h" });
     pages.set("after h", { events: [event("g"), event("f")], nextPageToken: "after f" });
     await page.clock.fastForward(5_000);
-    await soon(shown).toEqual(["I", "H", "G", "F"]);
+    await expect.poll(shown).toEqual(["I", "H", "G", "F"]);
     pages.set("after f", { events: [event("e")] });
     await page.getByRole("button", { name: "Load more" }).click();
-    await soon(shown).toEqual(["I", "H", "G", "F", "E"]);
+    await expect.poll(shown).toEqual(["I", "H", "G", "F", "E"]);
     expect(asked.filter((token) => token !== "")).toEqual(["after c", "after h", "after f"]);
   });
 
@@ -284,7 +283,7 @@ describeInBrowser("the activity of a team", () => {
     await page.goto(screen.url(path));
     await page.getByText("API keys are in preview and limited to selected users.").waitFor();
     // The list may be refused before the session is read.
-    await soon(() => page.getByRole("link", { name: "Activity" }).count()).toBe(0);
+    await expect.poll(() => page.getByRole("link", { name: "Activity" }).count()).toBe(0);
   });
 
   test("under a finger every control has 44 px", async () => {
@@ -294,6 +293,6 @@ describeInBrowser("the activity of a team", () => {
     await makeKeys(screen, "ci-deploy");
     await openActivity(screen);
     await screen.page.getByRole("rowheader", { name: "Key created" }).waitFor();
-    await soon(() => smallTargets(screen.page, 44)).toEqual([]);
+    await expect.poll(() => smallTargets(screen.page, 44)).toEqual([]);
   });
 });

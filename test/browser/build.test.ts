@@ -4,8 +4,9 @@ import { request as send } from "node:http";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { expect, test } from "vitest";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { screenFolder } from "../harness/screen-build.ts";
 
 /**
@@ -22,11 +23,7 @@ const firstViewBytesMax = 100_700;
 const lazyBytesMax = 26_000;
 const files = globSync("**/*.{html,js,css,svg}", { cwd: screenFolder });
 
-let keyrun: Keyrun;
-beforeAll(async () => {
-  keyrun = await startKeyrun({ screenFolder });
-});
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun({ screenFolder }));
 
 test("the first view and the lazy parts keep within their budgets, in each encoding", async () => {
   const first = firstViewFiles();

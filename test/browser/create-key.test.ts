@@ -6,7 +6,6 @@ import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { holdCalls, loseAnswers, loseCalls } from "../harness/screen-calls.ts";
 import { clipboard, createByHand, goBackInVain, openCreateDialog } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
-import { soon } from "../harness/soon.ts";
 
 describeInBrowser("creating a key", () => {
   test("a label of 128 code points is accepted; a longer one is refused at the field and never sent", async () => {
@@ -29,7 +28,7 @@ describeInBrowser("creating a key", () => {
       "The label is too long. Use at most 128 characters.",
     );
     await submit.click();
-    await soon(() => focused(page)).toBe("Label (optional)");
+    await expect.poll(() => focused(page)).toBe("Label (optional)");
     await expectWellMade(page);
     await field.fill("safe\u202etxt");
     await submit.click();
@@ -65,7 +64,7 @@ describeInBrowser("creating a key", () => {
     const { page } = screen;
     await screen.signIn();
     const { dialog, value } = await createByHand(page, "ci-deploy");
-    await soon(() => focused(page)).toBe("Copy API key");
+    await expect.poll(() => focused(page)).toBe("Copy API key");
     expect(await dialog.textContent()).toContain("you won’t be able to view it again");
     const buttons = await dialog.getByRole("button").allTextContents();
     expect(buttons.filter((words) => words.startsWith("Copy"))).toEqual(["Copy API key"]);
@@ -98,19 +97,19 @@ describeInBrowser("creating a key", () => {
     const { dialog, value } = await createByHand(page, "ci-deploy");
     for (let times = 0; times < 5; times++) await page.keyboard.press("Escape");
     await dialog.getByText("Close without copying? You won’t see this key again.").waitFor();
-    await soon(() => focused(page)).toBe("Copy and close");
+    await expect.poll(() => focused(page)).toBe("Copy and close");
     await expectWellMade(page, "close-question");
     await page.keyboard.press("Tab");
-    await soon(() => focused(page)).toBe("Keep open");
+    await expect.poll(() => focused(page)).toBe("Keep open");
     await page.keyboard.press("Enter");
     await dialog.getByText("Close without copying?").waitFor({ state: "detached" });
     expect((await dialog.locator("#secret-key").inputValue()) === value).toBe(true);
-    await soon(() => focused(page)).toBe("Copy API key");
+    await expect.poll(() => focused(page)).toBe("Copy API key");
 
     await dialog.getByRole("button", { name: "Close", exact: true }).click();
     await dialog.getByRole("button", { name: "Close anyway" }).click();
     await dialog.waitFor({ state: "detached" });
-    await soon(() => focused(page)).toBe("Create new secret key");
+    await expect.poll(() => focused(page)).toBe("Create new secret key");
   });
 
   test("a key that was copied closes at once", async () => {
@@ -137,7 +136,7 @@ describeInBrowser("creating a key", () => {
     expect(await filled()).toBe("Copy and close");
     await dialog.getByRole("button", { name: "Keep open" }).click();
     await dialog.getByRole("button", { name: "Copy API key" }).click();
-    await soon(filled).toBe("Done");
+    await expect.poll(filled).toBe("Done");
     await page.keyboard.press("Escape");
     await dialog.waitFor({ state: "detached" });
   });
@@ -149,7 +148,7 @@ describeInBrowser("creating a key", () => {
     await screen.signIn();
     const { dialog, value } = await createByHand(page, "ci-deploy");
     await page.keyboard.press("Escape");
-    await soon(() => focused(page)).toBe("Copy and close");
+    await expect.poll(() => focused(page)).toBe("Copy and close");
     await page.keyboard.press("Enter");
     await dialog.waitFor({ state: "detached" });
     expect((await readClipboard(page)) === value).toBe(true);
@@ -165,10 +164,10 @@ describeInBrowser("creating a key", () => {
     await screen.signIn();
     const { dialog } = await createByHand(page, "");
     await page.keyboard.press("Escape");
-    await soon(() => focused(page)).toBe("Copy and close");
+    await expect.poll(() => focused(page)).toBe("Copy and close");
     await page.keyboard.press("Enter");
     await dialog.getByText("Press Ctrl+C to copy").waitFor();
-    await soon(() => page.evaluate("getSelection().toString().length > 0")).toBe(true);
+    await expect.poll(() => page.evaluate("getSelection().toString().length > 0")).toBe(true);
     expect(await dialog.getByText("Close without copying?").count()).toBe(0);
   });
 
@@ -205,7 +204,7 @@ describeInBrowser("creating a key", () => {
     const secondsLeft = async () => Number(/\d+/.exec((await wait.textContent())!)![0]);
     const first = await secondsLeft();
     expect(first).toBeLessThanOrEqual(60);
-    await soon(secondsLeft).toBeLessThan(first);
+    await expect.poll(secondsLeft).toBeLessThan(first);
     await expectWellMade(page, "tried-and-refused");
   });
 
@@ -246,7 +245,7 @@ describeInBrowser("creating a key", () => {
     ] as const) {
       await page.getByRole("tab", { name: tab }).click();
       await page.getByRole("button", { name: "Copy snippet" }).click();
-      await soon(async () => (await readClipboard(page)).includes(part)).toBe(true);
+      await expect.poll(async () => (await readClipboard(page)).includes(part)).toBe(true);
       expect(await readClipboard(page)).toContain("/api/apps/echo/stream");
     }
     await expectWellMade(page, "try-it-stream");
@@ -263,9 +262,9 @@ describeInBrowser("creating a key", () => {
     expect(await page.getByRole("tab").count()).toBe(0);
     await expectWellMade(page, "no-apps");
     await page.getByRole("button", { name: "Copy command" }).click();
-    await soon(() => readClipboard(page)).toMatch(
-      /^\.\/keyrun apps create \S+ --backend http .* --team demo$/,
-    );
+    await expect
+      .poll(() => readClipboard(page))
+      .toMatch(/^\.\/keyrun apps create \S+ --backend http .* --team demo$/);
     const { dialog } = await createByHand(page, "");
     await dialog
       .getByText("This team has no app to run yet. Try it, below the keys, shows how to add one.")
@@ -299,7 +298,7 @@ describeInBrowser("creating a key", () => {
     await dialog.getByRole("button", { name: "Copy API key" }).click();
     await dialog.getByText("Press Ctrl+C to copy").waitFor();
     await page.keyboard.press("Control+c");
-    await soon(async () => (await readClipboard(page)) === value).toBe(true);
+    await expect.poll(async () => (await readClipboard(page)) === value).toBe(true);
     await dialog.getByRole("button", { name: "Done" }).click();
     await dialog.waitFor({ state: "detached" });
   });
@@ -358,7 +357,7 @@ describeInBrowser("creating a key", () => {
       void question.dismiss();
     });
     await page.close({ runBeforeUnload: true });
-    await soon(() => asked).toEqual(["beforeunload"]);
+    await expect.poll(() => asked).toEqual(["beforeunload"]);
     await dialog.getByRole("button", { name: "Copy API key" }).click();
     await dialog.getByText("API key copied").waitFor({ state: "attached" });
     await Promise.all([page.waitForEvent("close"), page.close({ runBeforeUnload: true })]);
@@ -391,7 +390,7 @@ describeInBrowser("creating a key", () => {
     await page.getByLabel("Label (optional)").fill("ci-deploy");
     await page.keyboard.press("Enter");
     await page.getByText("A key was created but its secret did not reach this browser.").waitFor();
-    await soon(() => focused(page)).toBe("Revoke");
+    await expect.poll(() => focused(page)).toBe("Revoke");
     await expectWellMade(page, "lost-response");
     await find();
     await page.keyboard.press("Enter");

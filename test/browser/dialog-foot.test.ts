@@ -4,7 +4,6 @@ import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { loseCalls } from "../harness/screen-calls.ts";
 import { createByHand, makeKeys, openCreateDialog, wholePage } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
-import { soon } from "../harness/soon.ts";
 
 /** A small laptop; the same at 200 % zoom; a phone; and a laptop's window under its own bars. */
 const sizes = [
@@ -79,10 +78,12 @@ describeInBrowser("the foot of a dialog", () => {
     const note = page.getByRole("alert");
     await note.getByText("Trying again is safe").waitFor();
     const foot = page.locator("dialog .dialog-buttons");
-    await soon(async () => {
-      const [of, above] = [await note.boundingBox(), await foot.boundingBox()];
-      return of!.y + of!.height <= above!.y;
-    }).toBe(true);
+    await expect
+      .poll(async () => {
+        const [of, above] = [await note.boundingBox(), await foot.boundingBox()];
+        return of!.y + of!.height <= above!.y;
+      })
+      .toBe(true);
   });
 
   test("the answer to a test request is shown, although the dialog has to be scrolled for it", async () => {
@@ -94,10 +95,12 @@ describeInBrowser("the foot of a dialog", () => {
     await dialog.getByRole("button", { name: "Send a test request" }).click();
     await dialog.getByText("It works").waitFor();
     const foot = dialog.locator(".dialog-buttons");
-    await soon(async () => {
-      const [of, above] = [await dialog.locator(".answer").boundingBox(), await foot.boundingBox()];
-      return of!.y + of!.height <= above!.y;
-    }).toBe(true);
+    await expect
+      .poll(async () => {
+        const [of, above] = [await dialog.locator(".answer").boundingBox(), await foot.boundingBox()];
+        return of!.y + of!.height <= above!.y;
+      })
+      .toBe(true);
   });
 
   test("at 400 % zoom the foot makes room for the form", async () => {

@@ -5,7 +5,6 @@ import { focused, readClipboard } from "../harness/page-probes.ts";
 import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { clipboard, createByHand, makeKeys, rowOf } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
-import { soon } from "../harness/soon.ts";
 
 const teamId = "demo";
 const longLabels = [
@@ -29,7 +28,7 @@ describeInBrowser("all that is known of a key", () => {
     await page.getByRole("button", { name: label, exact: true }).focus();
     await page.keyboard.press("Enter");
     const dialog = page.getByRole("dialog", { name: "Key details" });
-    await soon(() => focused(page)).toBe("Close");
+    await expect.poll(() => focused(page)).toBe("Close");
     const facts = await dialog.getByRole("definition").allTextContents();
     expect(facts.slice(0, 2)).toEqual([label, key!.redactedValue]);
     expect(facts[2]).toContain(key!.id);
@@ -41,10 +40,10 @@ describeInBrowser("all that is known of a key", () => {
     expect(await dialog.locator("time[lang]").first().getAttribute("lang")).toBe("de-DE");
     await expectWellMade(page, "details");
     await dialog.getByRole("button", { name: "Copy key id" }).click();
-    await soon(() => readClipboard(page)).toBe(key!.id);
+    await expect.poll(() => readClipboard(page)).toBe(key!.id);
     await page.keyboard.press("Escape");
     await dialog.waitFor({ state: "detached" });
-    await soon(() => focused(page)).toBe(label);
+    await expect.poll(() => focused(page)).toBe(label);
   });
 
   test("while they are open, a revocation elsewhere shows; and they lead to the revocation", async () => {
@@ -65,9 +64,9 @@ describeInBrowser("all that is known of a key", () => {
     await page.getByRole("button", { name: "other", exact: true }).click();
     await dialog.getByRole("button", { name: "Revoke key…" }).click();
     await page.getByRole("alertdialog", { name: "Revoke other?" }).waitFor();
-    await soon(() => focused(page)).toBe("Cancel");
+    await expect.poll(() => focused(page)).toBe("Cancel");
     await page.keyboard.press("Escape");
-    await soon(() => focused(page)).toBe("Revoke other");
+    await expect.poll(() => focused(page)).toBe("Revoke other");
   });
 
   test("however long a label is, its row, its badge, the dialogs and the message keep their size", async () => {

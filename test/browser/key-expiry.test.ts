@@ -10,7 +10,6 @@ import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts
 import { loseCalls } from "../harness/screen-calls.ts";
 import { makeKeys, openCreateDialog, rowOf } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
-import { soon } from "../harness/soon.ts";
 
 const teamId = "demo";
 const minuteMs = 60_000;
@@ -59,7 +58,7 @@ describeInBrowser("the expiry of a key", () => {
     const submit = page.getByRole("button", { name: "Create key" });
     await submit.click();
     await page.getByText("Choose a day.").waitFor();
-    await soon(() => focused(page)).toBe("Last day");
+    await expect.poll(() => focused(page)).toBe("Last day");
     const field = page.getByLabel("Last day");
     expect(await field.getAttribute("aria-invalid")).toBe("true");
     expect(await field.getAttribute("aria-describedby")).toBe("key-expiry-problem key-expiry-hint");
@@ -191,7 +190,7 @@ describeInBrowser("the expiry of a key", () => {
     await page.getByRole("button", { name: "Edit…" }).focus();
     await page.keyboard.press("Enter");
     const dialog = page.getByRole("dialog", { name: "Edit ci-deploy" });
-    await soon(() => focused(page)).toBe("Label (optional)");
+    await expect.poll(() => focused(page)).toBe("Label (optional)");
     expect(await dialog.getByLabel("Expires").locator("option").allTextContents()).toEqual([
       ...["As it is now", "In 1 hour", "In 24 hours", "In 7 days", "In 30 days", "On a date…"],
     ]);
@@ -210,7 +209,7 @@ describeInBrowser("the expiry of a key", () => {
     expect(keys[0]!.label).toBe("renamed");
     expect(Math.abs(timestampMs(keys[0]!.expireTime!) - Date.now() - 7 * dayMs)).toBeLessThan(10 * minuteMs);
     await page.keyboard.press("Escape");
-    await soon(() => focused(page)).toBe("renamed");
+    await expect.poll(() => focused(page)).toBe("renamed");
     await rowOf(page, "renamed").getByText("in 7 days").waitFor();
   });
 

@@ -6,7 +6,6 @@ import { firstFocuses, firstFocusListener, focused, readClipboard } from "../har
 import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { clipboard, createByHand, wholePage } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
-import { soon } from "../harness/soon.ts";
 
 /** Presses Tab until the focus is back at its start or leaves the page. Returns each stop. */
 async function tabThrough(page: Page): Promise<string[]> {
@@ -49,7 +48,7 @@ describeInBrowser("by keyboard alone", () => {
     await page.keyboard.press("Tab");
     await page.keyboard.press("Enter");
     await page.keyboard.press("Tab");
-    await soon(() => focused(page)).toBe("Create new secret key");
+    await expect.poll(() => focused(page)).toBe("Create new secret key");
   });
 
   test("a key is created, copied and revoked, and the focus is always where the next step is", async () => {
@@ -60,16 +59,16 @@ describeInBrowser("by keyboard alone", () => {
     const { keyboard } = page;
     await tabTo(page, "Create new secret key");
     await keyboard.press("Enter");
-    await soon(() => focused(page)).toBe("Label (optional)");
+    await expect.poll(() => focused(page)).toBe("Label (optional)");
     await keyboard.press("Escape");
-    await soon(() => focused(page)).toBe("Create new secret key");
+    await expect.poll(() => focused(page)).toBe("Create new secret key");
 
     await keyboard.press("Enter");
     await keyboard.type("ci-deploy");
     await keyboard.press("Enter");
     const dialog = page.getByRole("dialog", { name: "Save your key" });
     await dialog.waitFor();
-    await soon(() => focused(page)).toBe("Copy API key");
+    await expect.poll(() => focused(page)).toBe("Copy API key");
     await keyboard.press("Enter");
     await dialog.getByText("API key copied").waitFor({ state: "attached" });
     const key = await readClipboard(page);
@@ -80,19 +79,19 @@ describeInBrowser("by keyboard alone", () => {
     await tabTo(page, "Done");
     await keyboard.press("Enter");
     await dialog.waitFor({ state: "detached" });
-    await soon(() => focused(page)).toBe("Create new secret key");
+    await expect.poll(() => focused(page)).toBe("Create new secret key");
     expect((await screen.run(key)).status).toBe(200);
 
     await tabTo(page, "Revoke ci-deploy");
     await keyboard.press("Enter");
-    await soon(() => focused(page)).toBe("Cancel");
+    await expect.poll(() => focused(page)).toBe("Cancel");
     await keyboard.press("Escape");
-    await soon(() => focused(page)).toBe("Revoke ci-deploy");
+    await expect.poll(() => focused(page)).toBe("Revoke ci-deploy");
     await keyboard.press("Enter");
     await tabTo(page, "Revoke key");
     await keyboard.press("Enter");
     await page.getByRole("alertdialog").waitFor({ state: "detached" });
-    await soon(() => focused(page)).toBe("API keys");
+    await expect.poll(() => focused(page)).toBe("API keys");
     expect((await screen.run(key)).status).toBe(401);
   });
 
@@ -107,7 +106,7 @@ describeInBrowser("by keyboard alone", () => {
     await tabTo(page, opener);
     await keyboard.press("Enter");
     const menu = page.getByRole("menu", { name: opener });
-    await soon(() => focused(page)).toBe("Edit…");
+    await expect.poll(() => focused(page)).toBe("Edit…");
     expect(await page.getByRole("button", { name: opener }).getAttribute("aria-expanded")).toBe("true");
     await expectWellMade(page, "key-menu");
     const met: string[] = [];
@@ -124,10 +123,10 @@ describeInBrowser("by keyboard alone", () => {
         }, { once: true })`,
     );
     await keyboard.press("Escape");
-    await soon(() => focused(page)).toBe("Edit…");
+    await expect.poll(() => focused(page)).toBe("Edit…");
     await keyboard.press("Escape");
     await menu.waitFor({ state: "detached" });
-    await soon(() => focused(page)).toBe(opener);
+    await expect.poll(() => focused(page)).toBe(opener);
     for (const [presses, dialog] of [
       [0, "Edit ci-deploy"],
       [1, "Rotate ci-deploy"],
@@ -135,21 +134,21 @@ describeInBrowser("by keyboard alone", () => {
     ] as const) {
       await page.getByRole("button", { name: opener }).focus();
       await keyboard.press("Enter");
-      await soon(() => focused(page)).toBe("Edit…");
+      await expect.poll(() => focused(page)).toBe("Edit…");
       for (let press = 0; press < presses; press++) await keyboard.press("ArrowDown");
       await keyboard.press("Enter");
       await page.locator("dialog").getByRole("heading", { name: dialog }).waitFor();
       await keyboard.press("Escape");
       await page.locator("dialog").waitFor({ state: "detached" });
-      await soon(() => focused(page)).toBe(presses === 2 ? "Revoke ci-deploy" : opener);
+      await expect.poll(() => focused(page)).toBe(presses === 2 ? "Revoke ci-deploy" : opener);
     }
     // On a phone the menu alone leads to the revocation, and from there to the next key.
     await page.setViewportSize({ width: 320, height: 700 });
     await page.getByRole("button", { name: opener }).click();
     await menu.getByRole("menuitem", { name: "Revoke…" }).click();
-    await soon(() => focused(page)).toBe("Cancel");
+    await expect.poll(() => focused(page)).toBe("Cancel");
     await keyboard.press("Escape");
-    await soon(() => focused(page)).toBe(opener);
+    await expect.poll(() => focused(page)).toBe(opener);
     await page.getByRole("button", { name: opener }).click();
     await page.getByRole("heading", { level: 1 }).click();
     await menu.waitFor({ state: "detached" });
@@ -196,9 +195,9 @@ describeInBrowser("by keyboard alone", () => {
     await page.keyboard.press("Enter");
     await page.getByRole("button", { name: "Sign out" }).waitFor();
     await page.keyboard.press("Tab");
-    await soon(() => focused(page)).toBe("System");
+    await expect.poll(() => focused(page)).toBe("System");
     await page.keyboard.press("Escape");
     await page.getByRole("button", { name: "Sign out" }).waitFor({ state: "hidden" });
-    await soon(() => focused(page)).toBe("Account Oowner@localhost");
+    await expect.poll(() => focused(page)).toBe("Account Oowner@localhost");
   });
 });

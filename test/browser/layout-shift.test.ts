@@ -4,7 +4,6 @@ import { layoutShiftListener, layoutShifts } from "../harness/page-probes.ts";
 import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
 import { holdCalls } from "../harness/screen-calls.ts";
 import { makeKeys } from "../harness/screen-flows.ts";
-import { soon } from "../harness/soon.ts";
 
 /** The most that the parts of the page may move in total while it loads. */
 const layoutShiftMax = 0.05;
@@ -117,12 +116,14 @@ async function whole(page: Page): Promise<void> {
 
 /** Waits for the style sheets. Until they are there, the document has other places. */
 async function styled(page: Page): Promise<void> {
-  await soon(() =>
-    page.evaluate<boolean>(`(() => {
+  await expect
+    .poll(() =>
+      page.evaluate<boolean>(`(() => {
       const links = [...document.querySelectorAll("link[rel=stylesheet]")];
       return links.length > 0 && links.every(({ sheet }) => sheet !== null);
     })()`),
-  ).toBe(true);
+    )
+    .toBe(true);
 }
 
 async function expectStill(page: Page, when = ""): Promise<void> {

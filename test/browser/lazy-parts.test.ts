@@ -4,7 +4,6 @@ import { focused } from "../harness/page-probes.ts";
 import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { loseCalls } from "../harness/screen-calls.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
-import { soon } from "../harness/soon.ts";
 
 const partFiles = "**/assets/parts-*";
 
@@ -23,7 +22,7 @@ describeInBrowser("the lazy parts", () => {
     await fetched;
     await context.setOffline(true);
     await page.getByRole("button", { name: "Create new secret key" }).click();
-    await soon(() => focused(page)).toBe("Label (optional)");
+    await expect.poll(() => focused(page)).toBe("Label (optional)");
   });
 
   test("say so when they can't be loaded, and trying again opens the dialog that was asked for", async () => {
@@ -53,7 +52,7 @@ describeInBrowser("the lazy parts", () => {
     await page.getByLabel("Label (optional)").waitFor();
     expect(await focused(page)).toBe("Label (optional)");
     // The page below has loaded the parts as well.
-    await soon(() => page.getByRole("tab", { name: "curl" }).count()).toBe(1);
+    await expect.poll(() => page.getByRole("tab", { name: "curl" }).count()).toBe(1);
   });
 
   test("move nothing when they are loaded, on a window of any width", async () => {

@@ -7,7 +7,6 @@ import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts
 import { holdCalls, loseCalls } from "../harness/screen-calls.ts";
 import { makeKeys, rowOf, wholePage } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
-import { soon } from "../harness/soon.ts";
 
 const teamId = "demo";
 
@@ -119,7 +118,7 @@ describeInBrowser("the list of keys, in each of its states", () => {
     const rows = page.getByRole("rowheader");
     expect(await rows.count()).toBe(50);
     await page.getByRole("button", { name: "Load more" }).click();
-    await soon(() => rows.count()).toBe(53);
+    await expect.poll(() => rows.count()).toBe(53);
     expect(await rows.last().textContent()).toBe("key-0");
     expect(await page.getByRole("button", { name: "Load more" }).count()).toBe(0);
     await page.getByText("53 active keys (up to 60)").waitFor();
@@ -140,7 +139,7 @@ describeInBrowser("the list of keys, in each of its states", () => {
     await note.getByText("If it goes on, tell whoever runs Keyrun:").waitFor();
     const [code, requestId] = await note.locator("code").allTextContents();
     expect(code).toBe("internal");
-    await soon(() => keyrun.logLines.some((line) => line.includes(requestId!))).toBe(true);
+    await expect.poll(() => keyrun.logLines.some((line) => line.includes(requestId!))).toBe(true);
     await note.getByRole("button", { name: /request id/ }).waitFor();
     await expectWellMade(page, "error");
     failing.repair();
@@ -200,7 +199,7 @@ describeInBrowser("the list of keys, in each of its states", () => {
     await screen.signIn();
     await wholePage(page);
     const create = page.getByRole("button", { name: "Create new secret key" });
-    await soon(() => create.getAttribute("aria-disabled")).toBe("true");
+    await expect.poll(() => create.getAttribute("aria-disabled")).toBe("true");
     await page.getByText("2 of 2 keys. Revoke one first.").waitFor();
     await create.focus();
     await page.keyboard.press("Enter");

@@ -7,7 +7,6 @@ import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts
 import { loseCalls } from "../harness/screen-calls.ts";
 import { clipboard, createByHand, makeKeys, rowOf } from "../harness/screen-flows.ts";
 import { expectAccessible, expectWellMade } from "../harness/screen-state.ts";
-import { soon } from "../harness/soon.ts";
 
 /** Signs out in another tab of the same browser. */
 async function signOutElsewhere({ context, url }: Screen): Promise<void> {
@@ -37,7 +36,7 @@ describeInBrowser("changes by others, as they happen", () => {
     await makeKeys(screen, "second");
     await rowOf(page, "second").waitFor();
     expect(await page.getByRole("rowheader").allTextContents()).toEqual(["second", "first"]);
-    await soon(() => focused(page)).toBe("Revoke first");
+    await expect.poll(() => focused(page)).toBe("Revoke first");
     await page.getByText("2 active keys (up to 50)").waitFor();
   });
 
@@ -95,7 +94,7 @@ describeInBrowser("changes by others, as they happen", () => {
     expect(await rows.allTextContents()).toEqual(["newest", "last", "ci-deployRevoked", "first"]);
     await rowOf(page, "ci-deploy").getByText("Revoked by the service token just now").waitFor();
     await pass();
-    await soon(() => rows.allTextContents()).toEqual(["newest", "last", "first"]);
+    await expect.poll(() => rows.allTextContents()).toEqual(["newest", "last", "first"]);
   });
 
   test("a key that is revoked elsewhere while its revoke dialog is open changes the dialog", async () => {
@@ -110,7 +109,7 @@ describeInBrowser("changes by others, as they happen", () => {
     expect(await dialog.getByRole("button", { name: "Revoke key" }).count()).toBe(0);
     await expectAccessible(page);
     await dialog.getByText("Close", { exact: true }).click();
-    await soon(() => focused(page)).toBe("API keys");
+    await expect.poll(() => focused(page)).toBe("API keys");
   });
 
   test("signed out elsewhere: the page hides what it held and leads back here, and a new key in a dialog stays", async () => {

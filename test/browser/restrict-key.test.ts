@@ -3,7 +3,6 @@ import { focused } from "../harness/page-probes.ts";
 import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
 import { openCreateDialog, rowOf } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
-import { soon } from "../harness/soon.ts";
 
 const teamId = "demo";
 
@@ -21,13 +20,13 @@ describeInBrowser("restricting a key", () => {
     await openCreateDialog(page);
     await page.keyboard.type("ci-deploy");
     await page.keyboard.press("Tab");
-    await soon(() => focused(page)).toBe("Expires");
+    await expect.poll(() => focused(page)).toBe("Expires");
     await page.keyboard.press("Tab");
-    await soon(() => focused(page)).toBe("RestrictEvery app, the team’s limit");
+    await expect.poll(() => focused(page)).toBe("RestrictEvery app, the team’s limit");
     await page.keyboard.press("Enter");
     await page.getByRole("group", { name: "Apps" }).getByText("With none chosen").waitFor();
     await page.keyboard.press("Tab");
-    await soon(() => focused(page)).toBe("Echo echo".replace(" ", ""));
+    await expect.poll(() => focused(page)).toBe("Echo echo".replace(" ", ""));
     await page.keyboard.press("Space");
     const rate = page.getByLabel("Requests a minute (optional)");
     await rate.fill("10");
@@ -68,7 +67,7 @@ describeInBrowser("restricting a key", () => {
     await summary.click();
     await page.getByRole("button", { name: "Create key" }).click();
     await page.getByText("Enter a whole number from 1 to 60, the plan’s limit").waitFor();
-    await soon(() => focused(page)).toBe("Requests a minute (optional)");
+    await expect.poll(() => focused(page)).toBe("Requests a minute (optional)");
     expect(await field.getAttribute("aria-invalid")).toBe("true");
     expect(await field.getAttribute("aria-describedby")).toBe("key-rate-problem key-rate-hint");
     await expectWellMade(page, "create-restrict-refused");

@@ -6,7 +6,6 @@ import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { holdCalls, loseCalls } from "../harness/screen-calls.ts";
 import { makeKeys, rowOf } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
-import { soon } from "../harness/soon.ts";
 
 describeInBrowser("revoking a key", () => {
   test("the dialog says what revoking means, warns of a key in use, and Cancel has the focus and changes nothing", async () => {
@@ -22,11 +21,11 @@ describeInBrowser("revoking a key", () => {
     expect(await dialog.textContent()).toContain(
       `${key!.redactedValue} stops working immediately and permanently. Anything still using it gets 401. This can’t be undone.`,
     );
-    await soon(() => focused(page)).toBe("Cancel");
+    await expect.poll(() => focused(page)).toBe("Cancel");
     await expectWellMade(page, "revoke");
     await page.keyboard.press("Enter");
     await dialog.waitFor({ state: "detached" });
-    await soon(() => focused(page)).toBe("Revoke ci-deploy");
+    await expect.poll(() => focused(page)).toBe("Revoke ci-deploy");
     expect((await screen.run(value)).status).toBe(200);
     await page.getByRole("button", { name: "Revoke idle" }).click();
     expect(await page.getByRole("alertdialog").textContent()).not.toContain("Last used");
@@ -46,8 +45,8 @@ describeInBrowser("revoking a key", () => {
       await page.getByRole("button", { name: `Revoke ${label}` }).click();
       await page.getByRole("button", { name: "Revoke key" }).click();
       await page.getByRole("status").getByText(`Key ${label} revoked`).waitFor();
-      await soon(() => focused(page)).toBe(next);
-      await soon(() => rowOf(page, label).count()).toBe(0);
+      await expect.poll(() => focused(page)).toBe(next);
+      await expect.poll(() => rowOf(page, label).count()).toBe(0);
     }
     await page.getByRole("heading", { name: "No API keys yet" }).waitFor();
   });
@@ -99,6 +98,6 @@ describeInBrowser("revoking a key", () => {
       .waitFor();
     await page.getByRole("alertdialog", { name: "Key ci-deploy is revoked" }).waitFor();
     await page.getByRole("alertdialog").getByText("Close", { exact: true }).click();
-    await soon(() => rowOf(page, "ci-deploy").count()).toBe(0);
+    await expect.poll(() => rowOf(page, "ci-deploy").count()).toBe(0);
   });
 });

@@ -5,7 +5,6 @@ import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts
 import { holdCalls, loseAnswers } from "../harness/screen-calls.ts";
 import { clipboard, goBackInVain, makeKeys, rowOf } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
-import { soon } from "../harness/soon.ts";
 
 const teamId = "demo";
 
@@ -24,13 +23,13 @@ describeInBrowser("rotating a key", () => {
     await screen.run(oldValue);
     await screen.signIn();
     await openRotate(screen, "ci-deploy");
-    await soon(() => focused(page)).toBe("The old key keeps working");
+    await expect.poll(() => focused(page)).toBe("The old key keeps working");
     await page.getByText(/^Both work until .*\d/).waitFor();
     await expectWellMade(page, "rotate");
     await page.getByRole("button", { name: "Rotate key" }).focus();
     await page.keyboard.press("Enter");
     const dialog = page.getByRole("dialog", { name: "Save your key" });
-    await soon(() => focused(page)).toBe("Copy API key");
+    await expect.poll(() => focused(page)).toBe("Copy API key");
     await dialog.getByText(/^The old key .* works until .*, in 1 day\.$/).waitFor();
     await expectWellMade(page, "rotated");
     for (let times = 0; times < 3; times++) await page.keyboard.press("Escape");
@@ -46,7 +45,7 @@ describeInBrowser("rotating a key", () => {
     await rows.first().getByText("New", { exact: true }).waitFor();
     await rows.last().getByText("Replaced", { exact: true }).waitFor();
     await rows.last().getByText("in 1 day", { exact: true }).waitFor();
-    await soon(() => focused(page)).toBe("ci-deploy");
+    await expect.poll(() => focused(page)).toBe("ci-deploy");
     await rows.last().getByRole("button", { name: "ci-deploy", exact: true }).click();
     await page.getByRole("term").getByText("Replaced by").waitFor();
     expect(await page.getByRole("button", { name: "Rotate…" }).count()).toBe(0);
@@ -59,7 +58,7 @@ describeInBrowser("rotating a key", () => {
     const [newKey] = (await keyrun.keys.listKeys({ teamId })).keys;
     await page.getByRole("definition").getByRole("button", { name: newKey!.redactedValue }).click();
     await page.getByRole("term").getByText("Replaces").waitFor();
-    await soon(() => focused(page)).toBe("Close");
+    await expect.poll(() => focused(page)).toBe("Close");
     await page.getByRole("definition").getByRole("button", { name: key!.redactedValue }).click();
     await page.getByRole("term").getByText("Replaced by").waitFor();
     await page.keyboard.press("Escape");
@@ -83,7 +82,7 @@ describeInBrowser("rotating a key", () => {
     expect((await screen.run(value)).status).toBe(401);
     await page.getByRole("button", { name: "Done" }).click();
     await page.getByRole("button", { name: "Close anyway" }).click();
-    await soon(() => page.getByRole("rowheader").count()).toBe(1);
+    await expect.poll(() => page.getByRole("rowheader").count()).toBe(1);
     expect(await page.getByText("was revoked by").count()).toBe(0);
   });
 

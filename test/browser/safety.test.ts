@@ -4,7 +4,6 @@ import { expect, test } from "vitest";
 import { everythingKept } from "../harness/page-probes.ts";
 import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
 import { clipboard, createByHand } from "../harness/screen-flows.ts";
-import { soon } from "../harness/soon.ts";
 
 /**
  * Sends a request as another page or program would: with these headers and `Host`, and no others.
@@ -101,7 +100,7 @@ describeInBrowser("what a browser must not reveal", () => {
       "(() => { try { document.body.innerHTML = '<p>'; } catch (error) { return error.name; } })()",
     );
     expect(thrown).toBe("TypeError");
-    await soon(() => screen.complaints.join()).toContain("policy broken: require-trusted-types-for");
+    await expect.poll(() => screen.complaints.join()).toContain("policy broken: require-trusted-types-for");
     screen.complaints.splice(0);
   });
 

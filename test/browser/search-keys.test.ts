@@ -9,7 +9,6 @@ import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { holdCalls } from "../harness/screen-calls.ts";
 import { clipboard, createByHand, makeKeys, rowOf } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
-import { soon } from "../harness/soon.ts";
 
 const teamId = "demo";
 const many = ["one", "two", "three", "ci-deploy", "Deploy to staging", "six"];
@@ -32,12 +31,12 @@ describeInBrowser("finding a key among many", () => {
     await field(page).waitFor();
     const created = page.getByRole("columnheader").getByRole("button", { name: "Created" });
     await created.click();
-    await soon(async () => (await labels(page))[0]).toBe("two");
+    await expect.poll(async () => (await labels(page))[0]).toBe("two");
     // An order that was chosen can be taken back, even with few keys again.
     await screen.keyrun.keys.revokeKey({ teamId, keyId: firstId! });
     await page.getByText("5 active keys (up to 50), 1 past").waitFor();
     await created.click();
-    await soon(async () => (await labels(page))[0]).toBe("seven");
+    await expect.poll(async () => (await labels(page))[0]).toBe("seven");
   });
 
   test("a search finds labels in any case, ids and redacted values, and says how many keys it found", async () => {
@@ -48,16 +47,16 @@ describeInBrowser("finding a key among many", () => {
     await holdTimers(screen, bounds.statusMs);
     await screen.signIn();
     await field(page).fill(" DEPLOY ");
-    await soon(() => labels(page)).toEqual(["Deploy to staging", "ci-deploy"]);
+    await expect.poll(() => labels(page)).toEqual(["Deploy to staging", "ci-deploy"]);
     await said(page, "2 keys found");
     await expectWellMade(page, "search");
     await field(page).fill(ids[0]!);
-    await soon(() => labels(page)).toEqual(["one"]);
+    await expect.poll(() => labels(page)).toEqual(["one"]);
     await said(page, "1 key found");
     await field(page).fill(keys.find(({ label }) => label === "two")!.redactedValue);
-    await soon(() => labels(page)).toEqual(["two"]);
+    await expect.poll(() => labels(page)).toEqual(["two"]);
     await page.keyboard.press("Escape");
-    await soon(() => labels(page)).toEqual([...many].reverse());
+    await expect.poll(() => labels(page)).toEqual([...many].reverse());
     await said(page, "All keys are shown");
     expect(await page.evaluate("location.href")).toBe(screen.url("/settings/team/demo/api-keys"));
   });
@@ -81,11 +80,11 @@ describeInBrowser("finding a key among many", () => {
       for (const event of ["beforeinput", "input"]) field.addEventListener(event, () => window.held.push(field.value), true);
     }`);
     await field(page).press("Control+v");
-    await soon(() => field(page).inputValue()).toBe(key!.id);
+    await expect.poll(() => field(page).inputValue()).toBe(key!.id);
     expect((await page.evaluate<string[]>("window.held")).filter((held) => held.includes(secret))).toEqual(
       [],
     );
-    await soon(() => labels(page)).toEqual(["leaked"]);
+    await expect.poll(() => labels(page)).toEqual(["leaked"]);
     await field(page).fill(value);
     expect(await field(page).inputValue()).toBe(key!.id);
     expect(sent.some((request) => request.includes(key!.id))).toBe(true);
@@ -119,11 +118,11 @@ describeInBrowser("finding a key among many", () => {
     });
     await field(page).pressSequentially("one");
     await pass();
-    await soon(() => searches).toEqual(["one"]);
+    await expect.poll(() => searches).toEqual(["one"]);
     await field(page).fill("two");
     await pass();
-    await soon(() => labels(page)).toEqual(["two"]);
-    await soon(() => aborted).toEqual(["one"]);
+    await expect.poll(() => labels(page)).toEqual(["two"]);
+    await expect.poll(() => aborted).toEqual(["one"]);
     release();
     expect(searches).toEqual(["one", "two"]);
     expect(await labels(page)).toEqual(["two"]);
@@ -142,16 +141,16 @@ describeInBrowser("finding a key among many", () => {
     await said(page, "No key found");
     await expectWellMade(page, "no-match");
     await page.getByRole("button", { name: "Search past keys" }).click();
-    await soon(() => labels(page)).toEqual(["old-nameRevoked"]);
+    await expect.poll(() => labels(page)).toEqual(["old-nameRevoked"]);
     await field(page).fill("nothing at all");
     await page.getByRole("heading", { name: "No past key matches “nothing at all”" }).waitFor();
     await page.getByRole("button", { name: "Show all past keys" }).click();
-    await soon(() => labels(page)).toEqual(["old-nameRevoked"]);
+    await expect.poll(() => labels(page)).toEqual(["old-nameRevoked"]);
     expect(await field(page).inputValue()).toBe("");
     await field(page).fill("one");
     await page.getByRole("heading", { name: "No past key matches “one”" }).waitFor();
     await page.getByRole("button", { name: "Search active keys" }).click();
-    await soon(() => labels(page)).toEqual(["one"]);
+    await expect.poll(() => labels(page)).toEqual(["one"]);
   });
 
   test("keys are sorted by creation, last use and expiry, and what is not loaded is loaded for it", async () => {
@@ -173,23 +172,23 @@ describeInBrowser("finding a key among many", () => {
       (await labels(page)).filter((_, index, all) => [0, all.length - 1].includes(index));
     expect(await ends()).toEqual(["newest", "key-3"]);
     await header("Created").getByRole("button").click();
-    await soon(ends).toEqual(["key-0", "newest"]);
+    await expect.poll(ends).toEqual(["key-0", "newest"]);
     expect(await header("Created").getAttribute("aria-sort")).toBe("ascending");
     await said(page, "Sorted by time of creation, oldest first");
     await header("Last used").getByRole("button").focus();
     await page.keyboard.press("Enter");
-    await soon(ends).toEqual(["used", "key-0"]);
+    await expect.poll(ends).toEqual(["used", "key-0"]);
     expect(await header("Last used").getAttribute("aria-sort")).toBe("descending");
     expect(await header("Created").getAttribute("aria-sort")).toBeNull();
     await said(page, "Sorted by last use, newest first");
-    await soon(() => focused(page)).toBe("Last used");
+    await expect.poll(() => focused(page)).toBe("Last used");
     // The next row is that of the order on the page.
     await page.getByRole("button", { name: "Revoke used" }).click();
     await page.getByRole("button", { name: "Revoke key", exact: true }).click();
-    await soon(() => focused(page)).toBe("Revoke newest");
+    await expect.poll(() => focused(page)).toBe("Revoke newest");
     await page.keyboard.press("Escape");
     await header("Expires").getByRole("button").click();
-    await soon(async () => (await labels(page))[0]).toBe("ending");
+    await expect.poll(async () => (await labels(page))[0]).toBe("ending");
     expect(await header("Expires").getAttribute("aria-sort")).toBe("ascending");
     await said(page, "Sorted by expiry, soonest first");
   });
@@ -204,31 +203,31 @@ describeInBrowser("finding a key among many", () => {
     await page.getByText("8 active keys (up to 80), 52 past").waitFor();
     const by = (name: string) => page.getByRole("columnheader", { name }).getByRole("button");
     await by("Created").click();
-    await soon(async () => (await labels(page))[0]).toBe("key-0");
+    await expect.poll(async () => (await labels(page))[0]).toBe("key-0");
     await page.getByRole("radio", { name: "Past" }).check();
-    await soon(async () => (await labels(page)).length).toBe(52);
+    await expect.poll(async () => (await labels(page)).length).toBe(52);
     // Two keys may end in the same millisecond.
     expect((await labels(page))[0]).toMatch(/^key-[56]Revoked$/);
     const ended = page.getByRole("columnheader", { name: "Ended" });
     expect(await ended.getAttribute("aria-sort")).toBe("descending");
     await by("Ended").click();
-    await soon(async () => (await labels(page))[0]).toMatch(/^key-5[56]Revoked$/);
+    await expect.poll(async () => (await labels(page))[0]).toMatch(/^key-5[56]Revoked$/);
     await said(page, "Sorted by end, oldest first");
     // None of them can be out of use.
     expect(await page.getByLabel("Unused for 90 days").count()).toBe(0);
     await field(page).fill("key-1");
-    await soon(async () => (await labels(page)).length).toBe(10);
+    await expect.poll(async () => (await labels(page)).length).toBe(10);
     await page.getByText("10 keys found", { exact: true }).first().waitFor();
     await page.getByRole("radio", { name: "Active" }).check();
-    await soon(() => labels(page)).toEqual(["key-1"]);
+    await expect.poll(() => labels(page)).toEqual(["key-1"]);
     await field(page).fill("");
-    await soon(async () => (await labels(page))[0]).toBe("key-0");
+    await expect.poll(async () => (await labels(page))[0]).toBe("key-0");
     const [last] = await makeKeys(screen, "last");
     await page.getByRole("radio", { name: "Past" }).check();
-    await soon(async () => (await labels(page)).includes("key-56Revoked")).toBe(true);
+    await expect.poll(async () => (await labels(page)).includes("key-56Revoked")).toBe(true);
     expect(await ended.getAttribute("aria-sort")).toBe("ascending");
     await keyrun.keys.revokeKey({ teamId, keyId: last! });
-    await soon(async () => (await labels(page)).includes("lastRevoked")).toBe(true);
+    await expect.poll(async () => (await labels(page)).includes("lastRevoked")).toBe(true);
   });
 
   test("a page of a search that holds no key is followed by the next one, unasked", async () => {
@@ -250,7 +249,7 @@ describeInBrowser("finding a key among many", () => {
       return route.fulfill({ response });
     });
     await field(page).fill("deploy");
-    await soon(() => labels(page)).toEqual(["Deploy to staging", "ci-deploy"]);
+    await expect.poll(() => labels(page)).toEqual(["Deploy to staging", "ci-deploy"]);
     // The list may be read again meanwhile, from its first page.
     expect(new Set(asked)).toEqual(new Set(["", "second", "third"]));
   });
@@ -268,7 +267,7 @@ describeInBrowser("finding a key among many", () => {
     await holdTimers(screen, bounds.statusMs, bounds.copiedMs);
     await screen.signIn();
     await page.getByLabel("Unused for 90 days").check();
-    await soon(() => labels(page)).toEqual(["idle too", "idle"]);
+    await expect.poll(() => labels(page)).toEqual(["idle too", "idle"]);
     await said(page, "2 keys found");
     await expectWellMade(page, "unused");
     const { dialog } = await createByHand(page, "fresh");
@@ -276,7 +275,7 @@ describeInBrowser("finding a key among many", () => {
     await dialog.getByText("API key copied").waitFor({ state: "attached" });
     await page.keyboard.press("Escape");
     await dialog.waitFor({ state: "detached" });
-    await soon(async () => (await labels(page))[0]).toBe("freshNew");
+    await expect.poll(async () => (await labels(page))[0]).toBe("freshNew");
     expect(await page.getByLabel("Unused for 90 days").isChecked()).toBe(false);
   });
 
@@ -289,9 +288,9 @@ describeInBrowser("finding a key among many", () => {
     await screen.signIn();
     await opened;
     await field(page).fill("deploy");
-    await soon(() => labels(page)).toEqual(["Deploy to staging", "ci-deploy"]);
+    await expect.poll(() => labels(page)).toEqual(["Deploy to staging", "ci-deploy"]);
     await makeKeys(screen, "elsewhere", "deploy again");
-    await soon(() => labels(page)).toEqual(["deploy again", "Deploy to staging", "ci-deploy"]);
+    await expect.poll(() => labels(page)).toEqual(["deploy again", "Deploy to staging", "ci-deploy"]);
     await page.getByText("3 keys found", { exact: true }).first().waitFor();
     await keyrun.keys.revokeKey({ teamId, keyId: ids[0]! });
     await said(page, "Key one was revoked by the service token");
@@ -300,7 +299,7 @@ describeInBrowser("finding a key among many", () => {
     await rowOf(page, "ci-deploy").getByText("Revoked by the service token just now").waitFor();
     await field(page).fill("");
     await page.getByText("6 active keys (up to 50), 2 past").waitFor();
-    await soon(async () => (await labels(page)).includes("elsewhere")).toBe(true);
-    await soon(() => rowOf(page, "ci-deploy").count()).toBe(0);
+    await expect.poll(async () => (await labels(page)).includes("elsewhere")).toBe(true);
+    await expect.poll(() => rowOf(page, "ci-deploy").count()).toBe(0);
   });
 });

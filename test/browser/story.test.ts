@@ -4,7 +4,6 @@ import { holdTimers } from "../harness/held-timers.ts";
 import { readClipboard } from "../harness/page-probes.ts";
 import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { clipboard, createByHand } from "../harness/screen-flows.ts";
-import { soon } from "../harness/soon.ts";
 
 describeInBrowser("the life of a key, as a person sees it", () => {
   test("after sign-in by a one-time link, a key is created, copied, tried, used, and refused once it is revoked", async () => {
@@ -32,9 +31,9 @@ describeInBrowser("the life of a key, as a person sees it", () => {
     await row.getByText("New", { exact: true }).waitFor();
     expect((await screen.run(copied)).status).toBe(200);
     await page.reload();
-    await soon(() => row.locator("time").nth(1).textContent()).toMatch(
-      /^(just now|\d+ (?:second|minute)s? ago)$/,
-    );
+    await expect
+      .poll(() => row.locator("time").nth(1).textContent())
+      .toMatch(/^(just now|\d+ (?:second|minute)s? ago)$/);
 
     await row.getByRole("button", { name: "Revoke ci-deploy" }).click();
     await page.getByRole("alertdialog").getByRole("button", { name: "Revoke key" }).click();
@@ -42,6 +41,6 @@ describeInBrowser("the life of a key, as a person sees it", () => {
     const refused = await screen.run(copied);
     expect(refused.status).toBe(401);
     expect(await refused.json()).toMatchObject({ error: { code: "revoked_api_key" } });
-    await soon(() => row.count()).toBe(0);
+    await expect.poll(() => row.count()).toBe(0);
   });
 });

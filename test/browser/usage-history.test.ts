@@ -8,7 +8,6 @@ import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { holdCalls, loseCalls } from "../harness/screen-calls.ts";
 import { makeKeys } from "../harness/screen-flows.ts";
 import { expectWellMade, takePictures } from "../harness/screen-state.ts";
-import { soon } from "../harness/soon.ts";
 
 const teamId = "demo";
 
@@ -231,7 +230,7 @@ describeInBrowser("the usage of the last hours and days", () => {
       getComputedStyle(document.body).backgroundColor,
     ]`);
     expect(new Set(colours).size).toBe(2);
-    await soon(() => smallTargets(page, 44)).toEqual([]);
+    await expect.poll(() => smallTargets(page, 44)).toEqual([]);
     await takePictures(page, "usage-history-forced");
   });
 });

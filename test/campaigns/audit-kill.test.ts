@@ -6,15 +6,14 @@ import type { AuditCursor, AuditEvent } from "#src/audit/audit-store.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { campaignSize, figure } from "../harness/campaigns.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { createMongoDatabases } from "../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { openMongoForTest } from "../harness/open-mongo.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
+const folders = tempFolders();
 const databases = createMongoDatabases();
 afterAll(async () => {
-  folders.remove();
   await databases.drop();
 });
 

@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { campaignSize } from "../harness/campaigns.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { eventually, whileAnswer } from "../harness/eventually.ts";
 import { describeFleet } from "../harness/fleet.ts";
 import type { IssuedKey } from "../harness/keyrun.ts";
@@ -15,11 +16,7 @@ import {
 } from "../harness/kills.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 
-let app: Awaited<ReturnType<typeof startScriptedApp>>;
-beforeAll(async () => {
-  app = await startScriptedApp();
-});
-afterAll(() => app.close());
+const app = closedAtEnd(await startScriptedApp());
 
 const cycles = campaignSize("background-kills");
 

@@ -7,6 +7,7 @@ import { afterAll, expect, test } from "vitest";
 import { VerifyKeyResponse_Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { campaignSize } from "../harness/campaigns.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { everyKind, writeEveryKind } from "../harness/copied-stores.ts";
 import { eventually, whileAnswer, whileBusy } from "../harness/eventually.ts";
 import { manage } from "../harness/keyrun.ts";
@@ -23,10 +24,8 @@ import { createMongoDatabases } from "../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { openMongoForTest } from "../harness/open-mongo.ts";
 import { until } from "../harness/soon.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(() => folders.remove());
+const folders = tempFolders();
 
 /** After each kill, the next copy waits until the one that was killed has lapsed: 5 s. */
 const kills = campaignSize("copy-kills");

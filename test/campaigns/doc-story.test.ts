@@ -1,11 +1,10 @@
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { readActs, readStories } from "../harness/doc-page.ts";
 import { runStory } from "../harness/doc-story.ts";
 import { isSaid } from "../harness/page-text.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 
 const sh = (...lines: string[]) => `\n\`\`\`sh\n${lines.join("\n")}\n\`\`\`\n`;
 const text = (...lines: string[]) => `\n\`\`\`text\n${lines.join("\n")}\n\`\`\`\n`;

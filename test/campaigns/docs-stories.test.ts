@@ -1,14 +1,13 @@
 import { afterAll, describe, onTestFinished, test } from "vitest";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { commandsOf, type DocStory, docStories } from "../harness/doc-page.ts";
 import { runStory } from "../harness/doc-story.ts";
 import { createMongoDatabases } from "../harness/mongo-databases.ts";
 import { mongoTools } from "../harness/mongo-tools.ts";
 import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { redisMissing, startRedis } from "../harness/redis-server.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 
 // `npm run test:all` does what the README says.
 const stories = docStories().filter(({ page }) => page !== "README.md");

@@ -1,29 +1,19 @@
 import { Agent, request } from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { figure } from "../harness/campaigns.ts";
-import {
-  type Answer,
-  type FleetCaller,
-  type FleetEntry,
-  fleetEntries,
-  openFleetCaller,
-} from "../harness/fleet-caller.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
+import { type Answer, type FleetEntry, fleetEntries, openFleetCaller } from "../harness/fleet-caller.ts";
 import { manage, readMetric } from "../harness/keyrun.ts";
-import { type ServingKeyrun, serveKeyrun, statusOf } from "../harness/keyrun-process.ts";
+import { serveKeyrun, statusOf } from "../harness/keyrun-process.ts";
 import { stallOnSignal } from "../harness/stall-on-signal.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
 const stallMsMin = 2_000;
 /** More than the requests of an address that are served although the loop was late. */
 const atOnce = 400;
 
-const folders = createTempFolders();
+const folders = tempFolders();
 const stalling = stallOnSignal(folders.create());
-let keyrun: ServingKeyrun;
-let management: ReturnType<typeof manage>;
-let caller: FleetCaller;
-let value: string;
 
 const metric = (series: string) => readMetric(keyrun.internalUrl, keyrun.serviceToken(), series);
 const sheds = () => metric("keyrun_sheds_total");
@@ -43,18 +33,16 @@ async function newKey() {
   return await management.newKey(await management.newTeam());
 }
 
-beforeAll(async () => {
-  keyrun = await serveKeyrun(folders.create(), { KEYRUN_PLAN_LIMITS: "free=100000" }, stalling.command);
-  const { publicUrl, internalUrl } = keyrun;
-  management = manage(internalUrl, keyrun.serviceToken());
-  ({ value } = await newKey());
-  caller = openFleetCaller(
-    { publicUrl, internalUrl, serviceToken: keyrun.serviceToken() },
-    { connectionsMax: atOnce, sessions: 8 },
-  );
-  // Opens the connections: what is sent on them during the stall lies in their sockets.
-  for (const entry of fleetEntries) await usesAtOnce(entry, 100);
-});
+const keyrun = await serveKeyrun(folders.create(), { KEYRUN_PLAN_LIMITS: "free=100000" }, stalling.command);
+const { publicUrl, internalUrl } = keyrun;
+const management = manage(internalUrl, keyrun.serviceToken());
+const { value } = await newKey();
+const caller = openFleetCaller(
+  { publicUrl, internalUrl, serviceToken: keyrun.serviceToken() },
+  { connectionsMax: atOnce, sessions: 8 },
+);
+// Opens the connections: what is sent on them during the stall lies in their sockets.
+for (const entry of fleetEntries) await usesAtOnce(entry, 100);
 
 // For half a second after the stall of the test before, runs may still be shed.
 beforeEach(async () => {
@@ -67,7 +55,6 @@ afterAll(async () => {
   management?.disconnect();
   keyrun?.kill("SIGKILL");
   await keyrun?.exited;
-  folders.remove();
 });
 
 describe("an event loop that stood still for 2 s", () => {

@@ -1,13 +1,12 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { figure } from "../harness/campaigns.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { eventually, whileAnswer } from "../harness/eventually.ts";
 import { serveKeyrun } from "../harness/keyrun-process.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 
 /** How often the main thread has gone to sleep so far, and so was woken later. */
 function sleepsOf(pid: number): number {

@@ -1,19 +1,18 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { campaignSize, figure } from "../harness/campaigns.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { manage } from "../harness/keyrun.ts";
 import { restRun, type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
 import { residentMemory } from "../harness/resident-memory.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
 const keys = campaignSize("keys-in-use");
 const keysOfTeam = 50;
 /** What the garbage collector leaves to chance. */
 const growthMegabytesMax = 40;
-const folders = createTempFolders();
-afterAll(() => folders.remove());
+const folders = tempFolders();
 
 test(`${keys} keys that are in use take about 2 KB each, whatever is run between their uses`, {
   timeout: 300_000 + 60 * keys,

@@ -1,12 +1,12 @@
 import { on, once } from "node:events";
 import { connect, type Socket } from "node:net";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { figure } from "../harness/campaigns.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { h2Opening, headersFrame } from "../harness/h2-frames.ts";
 import { quantile } from "../harness/histogram.ts";
-import { keyrunCommand, restRun, type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
+import { keyrunCommand, restRun, serveKeyrun } from "../harness/keyrun-process.ts";
 import { residentMemory } from "../harness/resident-memory.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
 const connections = 10_000;
 /** Connections that are opened at the same time. */
@@ -14,19 +14,15 @@ const openedAtOnce = 100;
 const megabytesMax = 350;
 const requests = 300;
 
-const folders = createTempFolders();
+const folders = tempFolders();
 const sockets: Socket[] = [];
-let keyrun: ServingKeyrun;
 
-beforeAll(async () => {
-  keyrun = await serveKeyrun(folders.create(), { KEYRUN_PLAN_LIMITS: "free=100000" });
-});
+const keyrun = await serveKeyrun(folders.create(), { KEYRUN_PLAN_LIMITS: "free=100000" });
 
 afterAll(async () => {
   for (const socket of sockets) socket.destroy();
   keyrun.kill("SIGKILL");
   await keyrun.exited;
-  folders.remove();
 });
 
 test(`beside ${connections} open connections a caller is served, in at most ${megabytesMax} MB`, async () => {

@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { createKeyForm } from "#src/keys/key-value.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
 import { campaignSize, figure } from "../harness/campaigns.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { openFleetCaller } from "../harness/fleet-caller.ts";
-import { keyrunCommand, restRun, type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
+import { keyrunCommand, restRun, serveKeyrun } from "../harness/keyrun-process.ts";
 import { residentMemory } from "../harness/resident-memory.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
 /** Ten times what the cache of unknown ids holds. */
 const unknownIds = campaignSize("unknown-keys");
@@ -15,21 +15,17 @@ const heapMegabytes = 128;
 const growthMegabytesMax = 40;
 const atOnce = 64;
 
-const folders = createTempFolders();
+const folders = tempFolders();
 const secret = randomBytes(32);
-let keyrun: ServingKeyrun;
 
-beforeAll(async () => {
-  keyrun = await serveKeyrun(folders.create(), {
-    KEYRUN_SECRET: secret.toString("base64url"),
-    NODE_OPTIONS: `--max-old-space-size=${heapMegabytes}`,
-  });
+const keyrun = await serveKeyrun(folders.create(), {
+  KEYRUN_SECRET: secret.toString("base64url"),
+  NODE_OPTIONS: `--max-old-space-size=${heapMegabytes}`,
 });
 
 afterAll(async () => {
   keyrun.kill("SIGKILL");
   await keyrun.exited;
-  folders.remove();
 });
 
 test(`with a heap of ${heapMegabytes} MB, ${unknownIds} keys that are in no store leave the memory where it was`, {

@@ -6,40 +6,36 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { campaignSize, figures } from "../harness/campaigns.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { mutants } from "./mutants.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
-const folders = createTempFolders();
+const folders = tempFolders();
 const size = Math.min(campaignSize("mutants"), mutants.length);
 /** So many of the table, from all of its parts. */
 const chosen = mutants.filter(
   (_, n) => Math.floor(((n + 1) * size) / mutants.length) > Math.floor((n * size) / mutants.length),
 );
 const found = { planted: 0, "killed by the named file": 0, "killed by another test": 0, survived: 0 };
-let copy: string;
 
-beforeAll(() => {
-  copy = folders.create();
-  const listed = execFileSync("git", ["ls-files", "-co", "--exclude-standard"], {
-    cwd: root,
-    encoding: "utf8",
-  });
-  for (const file of listed
-    .trimEnd()
-    .split("\n")
-    .filter((each) => existsSync(join(root, each)))) {
-    mkdirSync(dirname(join(copy, file)), { recursive: true });
-    cpSync(join(root, file), join(copy, file));
-  }
-  for (const made of ["node_modules", "web/dist"]) symlinkSync(join(root, made), join(copy, made));
+const copy = folders.create();
+const listed = execFileSync("git", ["ls-files", "-co", "--exclude-standard"], {
+  cwd: root,
+  encoding: "utf8",
 });
+for (const file of listed
+  .trimEnd()
+  .split("\n")
+  .filter((each) => existsSync(join(root, each)))) {
+  mkdirSync(dirname(join(copy, file)), { recursive: true });
+  cpSync(join(root, file), join(copy, file));
+}
+for (const made of ["node_modules", "web/dist"]) symlinkSync(join(root, made), join(copy, made));
 
-afterAll(() => {
+afterAll(async () => {
   figures("", found);
-  folders.remove();
 });
 
 test("the named test files are green without a fault", () => {

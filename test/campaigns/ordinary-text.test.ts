@@ -1,8 +1,9 @@
 import { cpSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { delimiter, join, resolve } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { redactKeyValue } from "#src/keys/key-value.ts";
 import { figure } from "../harness/campaigns.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { runCommand } from "../harness/command-line.ts";
 import { repository } from "../harness/keyrun-process.ts";
 import {
@@ -15,7 +16,6 @@ import {
   trufflehog,
 } from "../harness/leak-scanners.ts";
 import { newKeyValue } from "../harness/seeded-leaks.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
 // Ordinary text and code: Keyrun's own but its tests, which hold texts like keys on purpose, and
 // packages that every clone has. 50 MB.
@@ -36,8 +36,7 @@ const bytesMin = 40_000_000;
 const given = process.env.KEYRUN_TEST_ORDINARY_FOLDERS;
 const sources = (given?.split(delimiter) ?? usual).map((path) => resolve(repository, path));
 
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 const folder = folders.create();
 // Each scanner must find this one key, and none beside it.
 const planted = newKeyValue();

@@ -8,7 +8,6 @@ import { repository, type ServingKeyrun, serveKeyrun } from "../harness/keyrun-p
 import { describeWith } from "../harness/needs.ts";
 import { type Prometheus, prometheusMissing, type Sample, startPrometheus } from "../harness/prometheus.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
-import { soon } from "../harness/soon.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 import { openWatchedTraffic, type WatchedTraffic } from "../harness/watched-traffic.ts";
 
@@ -133,8 +132,8 @@ describeWith(missing ?? fleetMissing("processes"))("in a Prometheus that scrapes
   test("the configuration of the page scrapes every instance, with the service token", async () => {
     // On a busy machine a scrape may take more than its second. The next one is for that.
     const errors = async () => (await prometheus.targets()).map(({ lastError }) => lastError);
-    await soon(errors).toEqual(["", "", ""]);
-    await soon(() => prometheus.query('up{job="keyrun"} == 1')).toHaveLength(3);
+    await expect.poll(errors).toEqual(["", "", ""]);
+    await expect.poll(() => prometheus.query('up{job="keyrun"} == 1')).toHaveLength(3);
   });
 
   test("every query of the dashboard finds series with numbers", async () => {

@@ -3,13 +3,12 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { appendFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { figure } from "../harness/campaigns.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { repository } from "../harness/keyrun-process.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 
 // Without the image: its base comes from a registry of images, which not every machine reaches.
 test("a release is built twice, and has the same bytes", { timeout: 600_000 }, async () => {

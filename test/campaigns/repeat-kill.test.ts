@@ -1,17 +1,14 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { campaignSize } from "../harness/campaigns.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { eventually, whileAnswer } from "../harness/eventually.ts";
 import { statusOf } from "../harness/keyrun-process.ts";
 import { inFolder, killAndCheck, type Running, type Writer } from "../harness/kills.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 import { until } from "../harness/soon.ts";
 
-let app: Awaited<ReturnType<typeof startScriptedApp>>;
-beforeAll(async () => {
-  app = await startScriptedApp();
-});
-afterAll(() => app.close());
+const app = closedAtEnd(await startScriptedApp());
 
 /** The app, whose runs take at most so long, and a key. */
 async function prepare({ manager }: Running, seconds: bigint): Promise<string> {

@@ -16,7 +16,6 @@ import {
   rotateUntilKilled,
   wrongRotations,
 } from "../harness/rotated-teams.ts";
-import { soon } from "../harness/soon.ts";
 import { queryStore } from "../harness/stored-bytes.ts";
 
 const settings = { KEYRUN_KEYS_PER_TEAM_MAX: `${rotatedKeysOfTeam}` };
@@ -55,7 +54,7 @@ function rotationWriter(place: KilledPlace, teamsOfLife: number): Writer {
   async function wrongAtLast(manager: ReturnType<typeof manage>): Promise<string[]> {
     const wrong: string[] = [];
     unanswered = teams.flatMap(({ keys }) => keys.flatMap((key) => key.unanswered)).length;
-    await soon(() => pendingKeys(place)).toBe(0);
+    await expect.poll(() => pendingKeys(place)).toBe(0);
     for (const team of teams.filter(({ keys }) => keys.some((key) => key.unanswered.length > 0))) {
       wrong.push(...(await wrongRotations(manager, team, { isSettled: true })));
       const repeated = await repeatUnanswered(manager, team);

@@ -1,12 +1,12 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { startAttack } from "../harness/attack.ts";
 import { campaignSize, figure } from "../harness/campaigns.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { serveHostileApps } from "../harness/hostile-apps.ts";
 import { manage } from "../harness/keyrun.ts";
-import { isOverloaded, restRunOnce, type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
+import { isOverloaded, restRunOnce, serveKeyrun } from "../harness/keyrun-process.ts";
 import { residentMemory } from "../harness/resident-memory.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
 /** Of what the bounds allow one key at once. */
 const percent = campaignSize("memory");
@@ -44,31 +44,24 @@ const attacks: Record<string, readonly [what: string, apps: readonly string[], t
   "runs with an Idempotency-Key": [["keyed runs", ["silent", "long-answer", "echo"], 600]],
 };
 
-const folders = createTempFolders();
-let keyrun: ServingKeyrun;
-let apps: Awaited<ReturnType<typeof serveHostileApps>>;
-let management: ReturnType<typeof manage>;
+const folders = tempFolders();
 
-beforeAll(async () => {
-  keyrun = await serveKeyrun(folders.create(), { KEYRUN_PLAN_LIMITS: "free=100000" });
-  management = manage(keyrun.internalUrl, keyrun.serviceToken());
-  apps = await serveHostileApps();
-  for (const [name, backend] of Object.entries(apps.backends)) {
-    for (const id of copiesOf(name)) await management.apps.createApp({ app: { id, backend } });
-  }
-  const value = await newKey(Plan.FREE);
-  for (let run = 0; run < 5_000; run++) await restRunOnce(keyrun.publicUrl, { value, text: "warm" });
-});
+const keyrun = await serveKeyrun(folders.create(), { KEYRUN_PLAN_LIMITS: "free=100000" });
+const management = manage(keyrun.internalUrl, keyrun.serviceToken());
+const apps = await serveHostileApps();
+for (const [name, backend] of Object.entries(apps.backends)) {
+  for (const id of copiesOf(name)) await management.apps.createApp({ app: { id, backend } });
+}
+const newKey = async (plan: Plan) => (await management.newKey(await management.newTeam(plan))).value;
+const value = await newKey(Plan.FREE);
+for (let run = 0; run < 5_000; run++) await restRunOnce(keyrun.publicUrl, { value, text: "warm" });
 
 afterAll(async () => {
   management.disconnect();
   keyrun.kill("SIGKILL");
   await keyrun.exited;
   await apps[Symbol.asyncDispose]();
-  folders.remove();
 });
-
-const newKey = async (plan: Plan) => (await management.newKey(await management.newTeam(plan))).value;
 
 test.each(Object.entries(attacks))(
   "%s: one key takes at most 1 GB, and another team is served",

@@ -2,11 +2,12 @@ import { pbkdf2 } from "node:crypto";
 import { lookup } from "node:dns/promises";
 import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { serveGrpc } from "../harness/app-backends.ts";
 import { timeFigures } from "../harness/campaigns.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { restRun } from "../harness/keyrun-process.ts";
 import { startNameServer } from "../harness/name-server.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
@@ -14,44 +15,41 @@ import { startScriptedApp } from "../harness/scripted-app.ts";
 const here = [{ address: "127.0.0.1", ttlS: 30 }];
 const silentRuns = 24;
 
-let names: Awaited<ReturnType<typeof startNameServer>>;
-let app: Awaited<ReturnType<typeof startScriptedApp>>;
-let grpcApp: Awaited<ReturnType<typeof serveGrpc>>;
-let keyrun: Keyrun;
-
-beforeAll(async () => {
-  names = await startNameServer({ "app.example": here, "grpc.example": here, "silent.example": "silent" });
-  app = await startScriptedApp();
-  grpcApp = await serveGrpc((call, answer) => answer(null, { text: call.request.text.toUpperCase() }));
-  keyrun = await startKeyrun({ nameFiles: names.files({ hosts: "127.0.0.1 listed.example" }) });
-  const { port } = new URL(app.url);
-  const http = (host: string) => ({ case: "http", value: { url: `http://${host}:${port}/run` } }) as const;
-  const grpc = (host: string) =>
-    ({ case: "grpc", value: { target: `${host}:${grpcApp.port}`, tls: false } }) as const;
-  const kinds = {
-    local: http("localhost"),
-    listed: http("listed.example"),
-    named: http("app.example"),
-    "named-grpc": grpc("grpc.example"),
-    missing: http("missing.example"),
-    "missing-grpc": grpc("missing.example"),
-    silent: http("silent.example"),
-    "silent-grpc": grpc("silent.example"),
-  };
-  for (const [id, kind] of Object.entries(kinds)) {
-    await keyrun.apps.createApp({ app: { id, backend: { kind } } });
-  }
-  // As many silent names as runs, so that nothing is joined.
-  for (let at = 0; at < silentRuns; at += 1) {
-    names.set(`silent-${at}.example`, "silent");
-    const kind = at % 2 === 0 ? http(`silent-${at}.example`) : grpc(`silent-${at}.example`);
-    await keyrun.apps.createApp({ app: { id: `silent-${at}`, backend: { kind } } });
-  }
+const names = await startNameServer({
+  "app.example": here,
+  "grpc.example": here,
+  "silent.example": "silent",
 });
+const app = closedAtEnd(await startScriptedApp());
+const grpcApp = await serveGrpc((call, answer) => answer(null, { text: call.request.text.toUpperCase() }));
+const keyrun = closedAtEnd(
+  await startKeyrun({ nameFiles: names.files({ hosts: "127.0.0.1 listed.example" }) }),
+);
+const { port } = new URL(app.url);
+const http = (host: string) => ({ case: "http", value: { url: `http://${host}:${port}/run` } }) as const;
+const grpc = (host: string) =>
+  ({ case: "grpc", value: { target: `${host}:${grpcApp.port}`, tls: false } }) as const;
+const kinds = {
+  local: http("localhost"),
+  listed: http("listed.example"),
+  named: http("app.example"),
+  "named-grpc": grpc("grpc.example"),
+  missing: http("missing.example"),
+  "missing-grpc": grpc("missing.example"),
+  silent: http("silent.example"),
+  "silent-grpc": grpc("silent.example"),
+};
+for (const [id, kind] of Object.entries(kinds)) {
+  await keyrun.apps.createApp({ app: { id, backend: { kind } } });
+}
+// As many silent names as runs, so that nothing is joined.
+for (let at = 0; at < silentRuns; at += 1) {
+  names.set(`silent-${at}.example`, "silent");
+  const kind = at % 2 === 0 ? http(`silent-${at}.example`) : grpc(`silent-${at}.example`);
+  await keyrun.apps.createApp({ app: { id: `silent-${at}`, backend: { kind } } });
+}
 
 afterAll(async () => {
-  await keyrun.close();
-  await app.close();
   await grpcApp[Symbol.asyncDispose]();
   await names[Symbol.asyncDispose]();
 });

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { timeFigures } from "../harness/campaigns.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { connectStreamCallers, type StreamCaller } from "../harness/stream-callers.ts";
 import { type AppKind, appKinds, kindOf, type ServedApp, type Talk } from "../harness/streamed-apps.ts";
@@ -9,16 +10,10 @@ import { type AppKind, appKinds, kindOf, type ServedApp, type Talk } from "../ha
 /** So many times are told, as other processes may hold up any single one. */
 const repeats = 21;
 
-let keyrun: Keyrun;
-let key: { readonly value: string };
 let texts = 0;
 
-beforeAll(async () => {
-  keyrun = await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "enterprise=100000" } });
-  key = await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE));
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "enterprise=100000" } }));
+const key = await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE));
 
 const kinds = Object.entries(appKinds).filter(([, { isWhole }]) => !isWhole);
 const callers = Object.entries({ ...restStreamCallers, ...connectStreamCallers });

@@ -1,15 +1,10 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { runCommand } from "../harness/command-line.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 
-let keyrun: Keyrun;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-  await keyrun.teams.createTeam({ team: { id: "acme" } });
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
+await keyrun.teams.createTeam({ team: { id: "acme" } });
 
 const url = "http://127.0.0.1:9000/run";
 const headers = [{ name: "authorization", value: "[redacted]" }];

@@ -1,26 +1,21 @@
 import type { RequestListener } from "node:http";
 import { status } from "@grpc/grpc-js";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { bodyOf, retryIn, serveGrpc, serveHttp } from "../harness/app-backends.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { runCommand } from "../harness/command-line.ts";
 import { freePort } from "../harness/free-port.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { startNameServer } from "../harness/name-server.ts";
 
 /** The app that is checked: what it answers is set by each test. */
 let answerRun: RequestListener;
-let http: Awaited<ReturnType<typeof serveHttp>>;
-let names: Awaited<ReturnType<typeof startNameServer>>;
-let keyrun: Keyrun;
 
-beforeAll(async () => {
-  http = await serveHttp((request, response) => answerRun(request, response));
-  names = await startNameServer();
-  keyrun = await startKeyrun({ nameFiles: names.files() });
-});
+const http = await serveHttp((request, response) => answerRun(request, response));
+const names = await startNameServer();
+const keyrun = closedAtEnd(await startKeyrun({ nameFiles: names.files() }));
 
 afterAll(async () => {
-  await keyrun.close();
   await http[Symbol.asyncDispose]();
   await names[Symbol.asyncDispose]();
 });

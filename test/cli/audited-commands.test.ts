@@ -8,17 +8,16 @@ import {
   offlineCommands,
   readingCommands,
 } from "../harness/audited-commands.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { type Circumstances, everyCommand, runCommand } from "../harness/command-line.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { createMongoDatabases } from "../harness/mongo-databases.ts";
 import { mongodbUri } from "../harness/needs.ts";
 import { openMongoForTest } from "../harness/open-mongo.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
+const folders = tempFolders();
 const databases = createMongoDatabases();
 afterAll(async () => {
-  folders.remove();
   await databases.drop();
 });
 

@@ -1,9 +1,10 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { type Circumstances, runCommand } from "../harness/command-line.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 
 /** One answer of the REST API. */
 interface Answer {
@@ -15,38 +16,30 @@ interface Answer {
 let answers: Record<string, Answer | ((query: URLSearchParams) => Answer)>;
 let asked: { call: string; prefer: string | undefined; authorization: string | undefined; body: string }[];
 
-const server = createServer(async (request, response) => {
-  let body = "";
-  for await (const chunk of request.setEncoding("utf8")) body += chunk;
-  const { method, url = "", headers } = request;
-  const { prefer, authorization } = headers;
-  asked.push({ call: `${method} ${url}`, prefer: prefer?.toString(), authorization, body });
-  const { pathname, searchParams } = new URL(url, "http://localhost");
-  const found = answers[`${method} ${pathname}`] ?? { status: 404, body: refusal("There is no such run.") };
-  const answer = typeof found === "function" ? found(searchParams) : found;
-  response.writeHead(answer.status ?? 200, { "content-type": "application/json" });
-  response.end(JSON.stringify(answer.body));
-});
+const server = closedAtEnd(
+  createServer(async (request, response) => {
+    let body = "";
+    for await (const chunk of request.setEncoding("utf8")) body += chunk;
+    const { method, url = "", headers } = request;
+    const { prefer, authorization } = headers;
+    asked.push({ call: `${method} ${url}`, prefer: prefer?.toString(), authorization, body });
+    const { pathname, searchParams } = new URL(url, "http://localhost");
+    const found = answers[`${method} ${pathname}`] ?? { status: 404, body: refusal("There is no such run.") };
+    const answer = typeof found === "function" ? found(searchParams) : found;
+    response.writeHead(answer.status ?? 200, { "content-type": "application/json" });
+    response.end(JSON.stringify(answer.body));
+  }),
+);
 
 const refusal = (message: string) => ({ error: { message, code: "run_not_found", requestId: "r" } });
 
-let keyrun: Keyrun;
-let env: Record<string, string>;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-  await once(server.listen(0, "127.0.0.1"), "listening");
-  const { port } = server.address() as AddressInfo;
-  env = {
-    KEYRUN_URL: `http://127.0.0.1:${port}`,
-    KEYRUN_API_KEY: (await keyrun.newKey("demo")).value,
-  };
-});
-
-afterAll(async () => {
-  server.close();
-  await keyrun.close();
-});
+const keyrun = closedAtEnd(await startKeyrun());
+await once(server.listen(0, "127.0.0.1"), "listening");
+const { port } = server.address() as AddressInfo;
+const env = {
+  KEYRUN_URL: `http://127.0.0.1:${port}`,
+  KEYRUN_API_KEY: (await keyrun.newKey("demo")).value,
+};
 
 beforeEach(() => {
   asked = [];

@@ -3,24 +3,16 @@ import { join } from "node:path";
 import stringWidth from "string-width";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { serveHttp, serveTcp } from "../harness/app-backends.ts";
+import { closedAtEnd, tempFolders } from "../harness/closed-at-end.ts";
 import { type Circumstances, runCommand } from "../harness/command-line.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { restRun } from "../harness/keyrun-process.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
+const folders = tempFolders();
 /** Shared by the tests that do not depend on whole lists. */
-let shared: Keyrun;
 
-beforeAll(async () => {
-  shared = await startKeyrun();
-});
-
-afterAll(async () => {
-  await shared.close();
-  folders.remove();
-});
+const shared = closedAtEnd(await startKeyrun());
 
 /** Runs commands on this data folder. */
 function commandsIn(dataDir: string) {

@@ -11,6 +11,7 @@ import { createLog } from "#src/log/log.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { type Environment, readSettings } from "#src/settings/read-settings.ts";
 import { openStores } from "#src/store/open-stores.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { runCommand } from "../harness/command-line.ts";
 import { freePort } from "../harness/free-port.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
@@ -19,15 +20,12 @@ import { createMongoDatabases } from "../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { openMongoForTest, silentInstanceEvents } from "../harness/open-mongo.ts";
 import { redisMissing, startRedis } from "../harness/redis-server.ts";
-import { soon } from "../harness/soon.ts";
 import { keyRecordOf } from "../harness/store-records.ts";
 import { openTcpProxy } from "../harness/tcp-proxy.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
+const folders = tempFolders();
 const databases = createMongoDatabases();
 afterAll(async () => {
-  folders.remove();
   await databases.drop();
 });
 
@@ -397,7 +395,7 @@ describeWith(mongodbMissing)("with a MongoDB server, doctor", () => {
     onTestFinished(() => app.close());
     proxy.cut();
     const readyz = `http://127.0.0.1:${app.publicAddress.port}/readyz`;
-    await soon(async () => (await fetch(readyz)).status).toBe(503);
+    await expect.poll(async () => (await fetch(readyz)).status).toBe(503);
     const { code, checks, wrong } = await doctor(env, outOfReach);
     expect(code).toBe(1);
     expect(wrong).toMatchObject([
@@ -552,7 +550,7 @@ describeWith(mongodbMissing ?? redisMissing())("for an instance of a fleet, doct
     onTestFinished(() => app.close());
     const client = await new MongoClient(uri).connect();
     onTestFinished(() => client.close());
-    const lease = { n: 1, ack: 0, order: 1, facts: instanceFactsOf() };
+    const lease = { n: 1, ack: 0, state: "live", order: 1, facts: instanceFactsOf() };
     await client
       .db()
       .collection<{ _id: string }>("control")

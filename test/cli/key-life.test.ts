@@ -1,17 +1,12 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import { dayOf } from "../../web/keys/form/expiry.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { runCommand } from "../harness/command-line.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 
-let keyrun: Keyrun;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
 
 const run = (...args: string[]) =>
   runCommand(["keys", ...args], { env: { KEYRUN_DATA_DIR: keyrun.config.dataDir } });

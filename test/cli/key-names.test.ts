@@ -1,15 +1,10 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { runCommand } from "../harness/command-line.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 
-let keyrun: Keyrun;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
 
 const revoke = (...args: string[]) =>
   runCommand(["keys", "revoke", ...args], { env: { KEYRUN_DATA_DIR: keyrun.config.dataDir } });

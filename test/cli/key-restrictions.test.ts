@@ -1,18 +1,13 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { type Circumstances, runCommand } from "../harness/command-line.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 
-let keyrun: Keyrun;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-  await run(["apps", "create", "words", "--backend", "echo"]);
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
 
 const run = (argv: readonly string[], circumstances: Circumstances = {}) =>
   runCommand(argv, { env: { KEYRUN_DATA_DIR: keyrun.config.dataDir }, ...circumstances });
+await run(["apps", "create", "words", "--backend", "echo"]);
 
 test("a key is created with its apps and its limit, and a list shows both", async () => {
   const { teamId } = await keyrun.newKey(await keyrun.newTeam());

@@ -2,24 +2,16 @@ import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { expect, test } from "vitest";
+import { closedAtEnd, tempFolders } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { repository } from "../harness/keyrun-process.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
 // People wait for each command, and what it loads is nearly all of its time.
 
-const folders = createTempFolders();
-let keyrun: Keyrun;
+const folders = tempFolders();
 
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-});
-
-afterAll(async () => {
-  await keyrun.close();
-  folders.remove();
-});
+const keyrun = closedAtEnd(await startKeyrun());
 
 /** The files that a command loads, from the root of the repository, and its exit status. */
 async function loadedBy(...argv: string[]): Promise<{ code: number; files: string[] }> {

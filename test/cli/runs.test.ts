@@ -1,23 +1,18 @@
 import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { openPublicApi } from "#src/cli/public-api.ts";
 import { serveHttp } from "../harness/app-backends.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { type Circumstances, runCommand } from "../harness/command-line.ts";
 import { freePort } from "../harness/free-port.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 
-let keyrun: Keyrun;
-let env: Record<string, string>;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun({ settings: { KEYRUN_BODY_BYTES_MAX: "2000" } });
-  env = { KEYRUN_URL: keyrun.publicUrl, KEYRUN_API_KEY: (await teamKey()).value };
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun({ settings: { KEYRUN_BODY_BYTES_MAX: "2000" } }));
+const teamKey = async (restrictions = {}) => keyrun.newKey(await keyrun.newTeam(), restrictions);
+const env = { KEYRUN_URL: keyrun.publicUrl, KEYRUN_API_KEY: (await teamKey()).value };
 
 const run = (argv: readonly string[], circumstances: Circumstances = {}) =>
   runCommand(argv, { ...circumstances, env: { ...env, ...circumstances.env } });
@@ -30,8 +25,6 @@ async function keyrunInOneMinute() {
   onTestFinished(() => still.close());
   return { newKey: still.newKey, KEYRUN_URL: still.publicUrl };
 }
-
-const teamKey = async (restrictions = {}) => keyrun.newKey(await keyrun.newTeam(), restrictions);
 
 /** A server in place of Keyrun, and the requests that it got. */
 async function serve(listener: RequestListener) {

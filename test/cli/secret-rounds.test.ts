@@ -1,13 +1,12 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { addSecret, dropSecret, promoteSecret, secretVersion } from "#src/cli/secrets.ts";
 import type { Terminal } from "#src/cli/terminal.ts";
 import type { SeenInstance, StoreInspection } from "#src/store/stores.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 
 const [old, added] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)].map((secret) => secret.toString("base64url"));
 const [oldVersion, addedVersion] = [1, 2].map((byte) => secretVersion(Buffer.alloc(32, byte)));

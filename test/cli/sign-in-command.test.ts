@@ -1,17 +1,13 @@
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { runCommand } from "../harness/command-line.ts";
 import { freePort } from "../harness/free-port.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 
-let keyrun: Keyrun;
-let linkForm: RegExp;
-beforeAll(async () => {
-  const clock = createManualClock({ monotonicMs: 0, unixMs: Date.UTC(2026, 0, 2, 3, 4, 5, 678) });
-  keyrun = await startKeyrun({ clock });
-  linkForm = new RegExp(`^${keyrun.publicUrl}/sign-in/link#code=[0-9A-Za-z_-]{43}$`);
-});
-afterAll(() => keyrun.close());
+const clock = createManualClock({ monotonicMs: 0, unixMs: Date.UTC(2026, 0, 2, 3, 4, 5, 678) });
+const keyrun = closedAtEnd(await startKeyrun({ clock }));
+const linkForm = new RegExp(`^${keyrun.publicUrl}/sign-in/link#code=[0-9A-Za-z_-]{43}$`);
 
 const signInLink = (...options: string[]) =>
   runCommand(["sign-in-link", ...options], { env: { KEYRUN_DATA_DIR: keyrun.config.dataDir } });

@@ -1,14 +1,9 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { runCommand } from "../harness/command-line.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 
-let keyrun: Keyrun;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
 
 const run = (...argv: string[]) => runCommand(argv, { env: { KEYRUN_DATA_DIR: keyrun.config.dataDir } });
 

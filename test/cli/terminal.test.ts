@@ -1,20 +1,16 @@
 import { stripVTControlCharacters } from "node:util";
 import stringWidth from "string-width";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { type Circumstances, runCommand } from "../harness/command-line.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 
-let keyrun: Keyrun;
 let run: (argv: readonly string[], circumstances?: Circumstances) => ReturnType<typeof runCommand>;
 
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-  const dataDir = keyrun.config.dataDir;
-  run = (argv, { env, ...others } = {}) =>
-    runCommand(argv, { env: { KEYRUN_DATA_DIR: dataDir, ...env }, ...others });
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
+const dataDir = keyrun.config.dataDir;
+run = (argv, { env, ...others } = {}) =>
+  runCommand(argv, { env: { KEYRUN_DATA_DIR: dataDir, ...env }, ...others });
 
 const coloured = (text: string) => text.includes("\u001b[");
 const linesOf = (text: string) => text.trimEnd().split("\n");

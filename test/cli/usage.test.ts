@@ -1,13 +1,10 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { runCommand } from "../harness/command-line.ts";
 import { untilHourHasRoom } from "../harness/hour-border.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 
-let keyrun: Keyrun;
-beforeAll(async () => {
-  keyrun = await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "free=3" } });
-});
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "free=3" } }));
 
 // All requests of a test are in one hour.
 beforeEach(untilHourHasRoom, 300_000);

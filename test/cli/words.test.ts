@@ -1,21 +1,13 @@
 import { join, resolve } from "node:path";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { closedAtEnd, tempFolders } from "../harness/closed-at-end.ts";
 import { type Circumstances, runCommand } from "../harness/command-line.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 
-const folders = createTempFolders();
-let keyrun: Keyrun;
+const folders = tempFolders();
 
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-  await keyrun.teams.createTeam({ team: { id: "acme" } });
-});
-
-afterAll(async () => {
-  await keyrun.close();
-  folders.remove();
-});
+const keyrun = closedAtEnd(await startKeyrun());
+await keyrun.teams.createTeam({ team: { id: "acme" } });
 
 const run = (argv: readonly string[], { env, ...others }: Circumstances = {}) =>
   runCommand(argv, { env: { KEYRUN_DATA_DIR: keyrun.config.dataDir, ...env }, ...others });

@@ -1,11 +1,9 @@
-import { afterAll } from "vitest";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { everyPortContract } from "./every-port.ts";
 
-const folders = createTempFolders();
-afterAll(() => folders.remove());
+const folders = tempFolders();
 
 const folderOf = new WeakMap<Stores, string>();
 

@@ -2,16 +2,15 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Ajv } from "ajv";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { bounds } from "#src/bounds.ts";
 import { environment } from "#src/settings/known.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { networksOf, readCompose } from "../harness/image/compose.ts";
 import { repository } from "../harness/keyrun-process.ts";
 import { describeWith, programsMissing } from "../harness/needs.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 
 const read = (path: string) => readFileSync(join(repository, path), "utf8");
 const compose = readCompose();

@@ -2,14 +2,13 @@ import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { serveHttp } from "../harness/app-backends.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { keyrunCommand, repository, restRun, spawnKeyrun } from "../harness/keyrun-process.ts";
 import { startNameServer } from "../harness/name-server.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 
 const unit = readFileSync(join(repository, "deploy/keyrun.service"), "utf8");
 const installed = ["systemd-analyze", "strace"].every(

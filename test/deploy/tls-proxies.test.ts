@@ -7,17 +7,16 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { makeCertificates } from "../harness/certificates.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { freePort } from "../harness/free-port.ts";
 import { startKeyrun } from "../harness/keyrun.ts";
 import { repository } from "../harness/keyrun-process.ts";
 import { describeWith, programsMissing } from "../harness/needs.ts";
 import { startTalkingApp } from "../harness/talking-app.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 
 /** What the block of the page is given here in place of its names, and how it is run. */
 interface Place {

@@ -3,16 +3,17 @@ import { expect, onTestFinished, test } from "vitest";
 import {
   type AloneParts,
   awaitOthers,
+  factsAlone,
   instanceTimes,
   registerBesideNoLoneInstance,
   serveAlone,
 } from "#src/fleet/alone.ts";
 import type { ControlStore } from "#src/fleet/control-store.ts";
+import { refusalToJoin } from "#src/fleet/who-may-join.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { memoryControlStore } from "../harness/memory-control-store.ts";
-import { soon } from "../harness/soon.ts";
 
 /**
  * Parts that record their events. The clock moves by a second during each look at a start, whose
@@ -66,10 +67,12 @@ async function serving(control: ControlStore, given = watched()) {
   /** Resolves after the next heartbeat, whatever became of it. */
   const beats = async (beaten: () => unknown) => {
     const from = beaten();
-    await soon(() => {
-      given.clock.advance(1);
-      return beaten();
-    }).not.toEqual(from);
+    await expect
+      .poll(() => {
+        given.clock.advance(1);
+        return beaten();
+      })
+      .not.toEqual(from);
   };
   return { ...given, guard, beats };
 }
@@ -112,13 +115,14 @@ test("a start alone goes on as soon as the last instance of the fleet has left",
 
 test("records of a fleet that crashed hold a start up for the time of a lapse, and can't come back", async () => {
   const control = memoryControlStore();
-  const ids = [randomUUID(), randomUUID()];
-  for (const id of ids) await control.register(id, instanceFactsOf());
+  const [live, fenced] = [randomUUID(), randomUUID()];
+  for (const id of [live, fenced]) await control.register(id, instanceFactsOf());
+  control.now.fence(fenced);
   const { parts, look, looks } = watched();
   await awaitOthers(looking(control, look), { ...parts, alone: true });
   expect(looks()).toBe(16);
   expect((await control.read()).leases).toEqual([]);
-  for (const id of ids) expect(await control.beat(id, beat)).toBeUndefined();
+  expect(await control.beat(live, beat)).toBeUndefined();
 });
 
 test("a heartbeat during the wait restarts the count of a lapse", async () => {
@@ -418,4 +422,10 @@ test("an instance alone leaves vacant shares of a limit to the next fleet", asyn
   const { beats } = await serving(control);
   await beats(() => control.now.read().leases[0]?.n);
   expect((await control.read()).vacant).toHaveLength(1);
+});
+
+test("a fleet's instance of the version before, which does not know that one may be alone, does not join it", () => {
+  const { alone: _, ...knownBefore } = factsAlone;
+  const refused = refusalToJoin(instanceFactsOf(), [instanceFactsOf(knownBefore)]);
+  expect(refused).toMatch(/an instance of it is of a newer version/);
 });

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
 import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { afterAll, beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { UpdateAppRequestSchema } from "#gen/keyrun/v1/app_service_pb.ts";
 import { RotateKeyRequestSchema, UpdateKeyRequestSchema } from "#gen/keyrun/v1/key_service_pb.ts";
 import { createAppService } from "#src/apps/app-service.ts";
@@ -14,17 +14,13 @@ import { createServiceSecrets } from "#src/keys/service-secrets.ts";
 import { createUpdateKey } from "#src/keys/update-key.ts";
 import { createServiceTokenForm, createServiceTokens } from "#src/service-tokens/service-tokens.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { closedAtEnd, tempFolders } from "../harness/closed-at-end.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { serviceCall } from "../harness/service-call.ts";
 import { keyRecordOf, newAppOf, teamRecordOf } from "../harness/store-records.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-const stores = await openSqliteStores({ dataDir: folders.create() });
-afterAll(async () => {
-  await stores.close();
-  folders.remove();
-});
+const folders = tempFolders();
+const stores = closedAtEnd(await openSqliteStores({ dataDir: folders.create() }));
 
 /** What the fleet was told: the record, and whether the answer waited until every instance knew. */
 const told: { id: string; waits: boolean }[] = [];
@@ -46,7 +42,7 @@ const secrets = createServiceSecrets([randomBytes(32)]);
 const parts = {
   ...{ clock, secrets, randomBytes, changeSecurityState, activeMax: 99, store: stores.keys },
   ...{ form: createKeyForm("svc", secrets), teams: { peek: () => team, load: async () => team } },
-  ...{ publish: () => {}, onRevoked: () => {}, expiring: async () => {} },
+  ...{ publish: () => {}, requireUpgraded: () => {}, onRevoked: () => {}, expiring: async () => {} },
   ...{ withLastUse: <Key>(key: Key) => key, lastUseTimeMs: () => null, expireKeys: async () => {} },
 };
 const keyring = createKeyring(parts);
@@ -54,6 +50,7 @@ const [updateKey, rotateKey] = [createUpdateKey(parts), createRotateKey(parts)];
 const apps = createAppService({
   ...parts,
   store: stores.apps,
+  requireLongRuns: () => {},
   cancelRuns: async () => {},
 });
 const tokens = createServiceTokens({

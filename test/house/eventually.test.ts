@@ -1,8 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { afterAll, afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { RetryInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import {
   eventually,
   Undecided,
@@ -11,10 +12,8 @@ import {
   whileBusy,
   whileDisturbed,
 } from "../harness/eventually.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 
 let repeats = "";
 

@@ -2,11 +2,10 @@ import { spawnSync } from "node:child_process";
 import { symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, expect, test } from "vitest";
-import { createTempFolders } from "../harness/temp-folders.ts";
+import { expect, test } from "vitest";
+import { tempFolders } from "../harness/closed-at-end.ts";
 
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 
 const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
@@ -80,6 +79,7 @@ test("tests, files that can't be loaded, hooks and uncaught errors are all failu
 /** Undecided until the file `seen` holds as many lines as this. */
 const undecided = (runs: number) => `
 import { appendFileSync, readFileSync } from "node:fs";
+import { tempFolders } from "../harness/closed-at-end.ts";
 test("a (kind) of", () => expect(1).toBe(1));
 describe("of a (kind)", () => test("one", () => {
   appendFileSync("seen", "x");

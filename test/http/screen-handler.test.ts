@@ -4,13 +4,13 @@ import { request as send } from "node:http";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { createScreenHandler, readScreenFiles } from "#src/http/screen.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { jsonAnswer, type ServedHandler, serveHandler } from "../harness/served-handler.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
+import { jsonAnswer, serveHandler } from "../harness/served-handler.ts";
 
-const folders = createTempFolders();
+const folders = tempFolders();
 const script = `console.log(${JSON.stringify("keyrun ".repeat(500))})`;
 const documentWith = (command: string) =>
   `<!doctype html><meta name="keyrun-command" content="${command}" />${"<p>Keyrun</p>".repeat(20)}`;
@@ -21,36 +21,32 @@ const commands = `<!doctype html><pre>${"curl -sS http://127.0.0.1:8080/api/apps
 const picture = Buffer.from([0x89, 0x50, 0x4e, 0x47]);
 const elsewhere = jsonAnswer(404, { elsewhere: true });
 
-let served: ServedHandler;
 const clock = createManualClock();
 const site = { secure: false, isOwn: true, origin: "https://keys.example.com" };
-beforeAll(async () => {
-  const folder = folders.create();
-  mkdirSync(join(folder, "assets"));
-  writeFileSync(join(folder, "index.html"), page);
-  writeFileSync(join(folder, "assets", "main-abc.js"), script);
-  writeFileSync(join(folder, "assets", "main-abc.js.br"), brotliCompressSync(script));
-  writeFileSync(join(folder, "assets", "main-abc.js.gz"), gzipSync(script));
-  writeFileSync(join(folder, "assets", "a.png"), picture);
-  writeFileSync(join(folder, "robots.txt"), "none");
-  mkdirSync(join(folder, "docs"));
-  for (const name of ["api.html", "security.html"]) writeFileSync(join(folder, "docs", name), page);
-  writeFileSync(join(folder, "docs", "commands.html"), commands);
-  writeFileSync(join(folder, "docs", "commands.html.br"), brotliCompressSync(commands));
-  const files = await readScreenFiles(folder, command);
-  served = await serveHandler(
-    createScreenHandler({
-      files: files!,
-      isOwnHost: () => site.isOwn,
-      address: () => ({ origin: site.origin, secure: site.secure }),
-      clock,
-      next: () => elsewhere,
-    }),
-  );
-});
-afterAll(() => {
+const folder = folders.create();
+mkdirSync(join(folder, "assets"));
+writeFileSync(join(folder, "index.html"), page);
+writeFileSync(join(folder, "assets", "main-abc.js"), script);
+writeFileSync(join(folder, "assets", "main-abc.js.br"), brotliCompressSync(script));
+writeFileSync(join(folder, "assets", "main-abc.js.gz"), gzipSync(script));
+writeFileSync(join(folder, "assets", "a.png"), picture);
+writeFileSync(join(folder, "robots.txt"), "none");
+mkdirSync(join(folder, "docs"));
+for (const name of ["api.html", "security.html"]) writeFileSync(join(folder, "docs", name), page);
+writeFileSync(join(folder, "docs", "commands.html"), commands);
+writeFileSync(join(folder, "docs", "commands.html.br"), brotliCompressSync(commands));
+const files = await readScreenFiles(folder, command);
+const served = await serveHandler(
+  createScreenHandler({
+    files: files!,
+    isOwnHost: () => site.isOwn,
+    address: () => ({ origin: site.origin, secure: site.secure }),
+    clock,
+    next: () => elsewhere,
+  }),
+);
+afterAll(async () => {
   served.listener.destroy();
-  folders.remove();
 });
 
 async function load(

@@ -3,17 +3,15 @@ import { once } from "node:events";
 import { readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { freePort } from "../harness/free-port.ts";
 import { startKeyrun } from "../harness/keyrun.ts";
 import { repository } from "../harness/keyrun-process.ts";
 import { describeWith } from "../harness/needs.ts";
 import { python, pythonEnv, pythonHas } from "../harness/python.ts";
-import { soon } from "../harness/soon.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(() => folders.remove());
+const folders = tempFolders();
 
 const page = readFileSync(join(repository, "docs/apps.md"), "utf8");
 const go = spawnSync("go", ["version"]).status === 0 ? "go" : "/usr/local/go/bin/go";
@@ -85,7 +83,7 @@ for (const { language, file, missing, start } of apps) {
       writeFileSync(join(folder, file), code.replace("9000", String(port)));
       const app = start(folder);
       onTestFinished(() => stop(app));
-      await soon(() => listens(port)).toBe(true);
+      await expect.poll(() => listens(port)).toBe(true);
 
       const keyrun = await startKeyrun();
       onTestFinished(() => keyrun.close());

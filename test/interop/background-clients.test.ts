@@ -8,11 +8,11 @@ import got from "got";
 import ky from "ky";
 import OpenAI from "openai";
 import { request } from "undici";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { expect, test } from "vitest";
+import { closedAtEnd, tempFolders } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { python, pythonHas } from "../harness/python.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
 /** How it looks for the end: waiting at Keyrun, or as often as the answer said. */
 type Way = "wait" | "Retry-After";
@@ -22,24 +22,15 @@ interface Looked {
   readonly run: { readonly state: string; readonly text: string };
 }
 
-const folders = createTempFolders();
-let keyrun: Keyrun;
-let app: Awaited<ReturnType<typeof startScriptedApp>>;
+const folders = tempFolders();
 let value = "";
 let url = "";
 
-beforeAll(async () => {
-  app = await startScriptedApp();
-  keyrun = await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "free=100000" } });
-  await keyrun.apps.createApp({ app: { id: "counted", backend: app.backend } });
-  value = (await keyrun.newKey(await keyrun.newTeam())).value;
-  url = keyrun.publicUrl;
-});
-afterAll(async () => {
-  await keyrun.close();
-  await app.close();
-  folders.remove();
-});
+const app = closedAtEnd(await startScriptedApp());
+const keyrun = closedAtEnd(await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "free=100000" } }));
+await keyrun.apps.createApp({ app: { id: "counted", backend: app.backend } });
+value = (await keyrun.newKey(await keyrun.newTeam())).value;
+url = keyrun.publicUrl;
 
 interface Answered {
   readonly status: number;

@@ -1,16 +1,12 @@
 import { execFile } from "node:child_process";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { reasons } from "#src/refusal/reasons.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { repository } from "../harness/keyrun-process.ts";
 
-let keyrun: Keyrun;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-});
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
 
 describe.each(["grpc", "grpcweb", "connect"])(
   "buf curl, which has no schema but what reflection tells, by %s",

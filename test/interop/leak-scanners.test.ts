@@ -1,8 +1,9 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createKeyText } from "#src/keys/key-value.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import {
   githubPattern,
   gitleaks,
@@ -15,12 +16,10 @@ import {
 } from "../harness/leak-scanners.ts";
 import { python } from "../harness/python.ts";
 import { seedLeaks } from "../harness/seeded-leaks.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
 if (missingScanners.length > 0) process.stderr.write(`Left out is ${missingScanners.join("; ")}.\n`);
 
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 const { folder, leaks, lookalikes } = seedLeaks(folders.create());
 const [cut = "", ...mistyped] = lookalikes;
 

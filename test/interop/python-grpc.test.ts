@@ -3,15 +3,14 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { toBinary } from "@bufbuild/protobuf";
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { reasons } from "#src/refusal/reasons.ts";
 import { ownBufImage } from "../harness/buf-image.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd, tempFolders } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { python, pythonHas } from "../harness/python.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-let keyrun: Keyrun;
+const folders = tempFolders();
 
 const isMissing = !pythonHas("grpc", "google.protobuf");
 if (isMissing) {
@@ -20,13 +19,7 @@ if (isMissing) {
   );
 }
 
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-});
-afterAll(async () => {
-  await keyrun.close();
-  folders.remove();
-});
+const keyrun = closedAtEnd(await startKeyrun());
 
 test("python3-grpcio is installed where every test is required", () => {
   expect(process.env.KEYRUN_TEST_REQUIRE_ALL === "1" && isMissing).toBeFalsy();

@@ -9,31 +9,22 @@ import got from "got";
 import ky from "ky";
 import OpenAI from "openai";
 import { interceptors, Pool } from "undici";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { describe, expect, test } from "vitest";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { openLosingProxy } from "../harness/losing-proxy.ts";
 import { python, pythonHas } from "../harness/python.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 
-let keyrun: Keyrun;
-let app: Awaited<ReturnType<typeof startScriptedApp>>;
-let proxy: Awaited<ReturnType<typeof openLosingProxy>>;
 let value = "";
 let url = "";
 
-beforeAll(async () => {
-  app = await startScriptedApp();
-  keyrun = await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "free=100000" } });
-  await keyrun.apps.createApp({ app: { id: "counted", backend: app.backend } });
-  value = (await keyrun.newKey(await keyrun.newTeam())).value;
-  proxy = await openLosingProxy(keyrun.app.publicAddress);
-  url = `http://127.0.0.1:${proxy.port}`;
-});
-afterAll(async () => {
-  await proxy.close();
-  await keyrun.close();
-  await app.close();
-});
+const app = closedAtEnd(await startScriptedApp());
+const keyrun = closedAtEnd(await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "free=100000" } }));
+await keyrun.apps.createApp({ app: { id: "counted", backend: app.backend } });
+value = (await keyrun.newKey(await keyrun.newTeam())).value;
+const proxy = closedAtEnd(await openLosingProxy(keyrun.app.publicAddress));
+url = `http://127.0.0.1:${proxy.port}`;
 
 const path = "/api/apps/counted/run";
 const headersFor = (key: string) => ({

@@ -4,16 +4,14 @@ import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import type { ReadableStream } from "node:stream/web";
 import { fromBinary, toJson } from "@bufbuild/protobuf";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { StreamAppResponseSchema } from "#gen/keyrun/v1/run_service_pb.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { repository } from "../harness/keyrun-process.ts";
 import { python, pythonEnv, pythonHas } from "../harness/python.ts";
 import { startTalkingApp } from "../harness/talking-app.ts";
 
-let keyrun: Keyrun;
-let app: Awaited<ReturnType<typeof startTalkingApp>>;
-let key: string;
 let texts = 0;
 
 const has = {
@@ -28,16 +26,10 @@ if (lacking.length > 0) {
   process.stderr.write(`Streams by ${lacking.join(", ")} are left out: \`bash .ci/run\` installs them.\n`);
 }
 
-beforeAll(async () => {
-  app = await startTalkingApp();
-  keyrun = await startKeyrun();
-  await keyrun.apps.createApp({ app: { id: "talk", backend: app.backend } });
-  key = (await keyrun.newKey(await keyrun.newTeam())).value;
-});
-afterAll(async () => {
-  await keyrun.close();
-  await app.close();
-});
+const app = closedAtEnd(await startTalkingApp());
+const keyrun = closedAtEnd(await startKeyrun());
+await keyrun.apps.createApp({ app: { id: "talk", backend: app.backend } });
+const key = (await keyrun.newKey(await keyrun.newTeam())).value;
 
 test("every client is installed where every test is required", () => {
   expect(process.env.KEYRUN_TEST_REQUIRE_ALL === "1" ? lacking : []).toEqual([]);

@@ -1,4 +1,4 @@
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import type { KeyEvidence } from "#src/auth/key-evidence.ts";
 import { systemClock, systemTimers } from "#src/base/clock.ts";
 import { bounds } from "#src/bounds.ts";
@@ -7,13 +7,12 @@ import { fleetTimes } from "#src/fleet/lease.ts";
 import { createSecurityState } from "#src/fleet/security-state.ts";
 import { createDeleteKeys } from "#src/keys/key-sweep.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { memoryControlStore } from "../harness/memory-control-store.ts";
 import { keyRecordOf } from "../harness/store-records.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(() => folders.remove());
+const folders = tempFolders();
 
 /** An instance of a fleet that nobody nudges, and what it learns of keys. */
 async function joinUnnudged(control: ReturnType<typeof memoryControlStore>, name: string) {

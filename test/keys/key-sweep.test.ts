@@ -1,16 +1,14 @@
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { keyLifeBounds } from "#src/keys/key-life.ts";
 import type { KeyStore } from "#src/keys/key-store.ts";
 import { createKeySweep } from "#src/keys/key-sweep.ts";
 import { unavailable } from "#src/refusal/refusal.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { soon } from "../harness/soon.ts";
 import { keyRecordOf } from "../harness/store-records.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(() => folders.remove());
+const folders = tempFolders();
 
 /** A sweep of a real store, every few milliseconds. The steps of `failing` fail. */
 async function startSweep() {
@@ -50,7 +48,7 @@ async function startSweep() {
   });
   const nextSweeps = async () => {
     const { sweeps } = seen;
-    await soon(() => seen.sweeps > sweeps + 3).toBe(true);
+    await expect.poll(() => seen.sweeps > sweeps + 3).toBe(true);
   };
   /** From here on, the store does some of the work and then fails. */
   const cutShort = (cause: unknown) => {
@@ -67,8 +65,8 @@ test("a step that fails keeps no other from its work", async () => {
   await keys.insert({ ...key, id: "b", pendingSinceMs: null }, { activeMax: 9 });
   failing.add("expire");
   sweep.start();
-  await soon(async () => (await keys.find("a"))?.revokeTimeMs).toBe(nowMs);
-  await soon(sweep.expiringKeys).toBe(1);
+  await expect.poll(async () => (await keys.find("a"))?.revokeTimeMs).toBe(nowMs);
+  await expect.poll(sweep.expiringKeys).toBe(1);
 });
 
 test("an outage is told once for each step, and so is the next one", async () => {
@@ -105,16 +103,12 @@ test("a rotation that was cut off once it was done is completed, and those who w
   }
   clock.advance(keyLifeBounds.pendingMsMax - 1);
   sweep.start();
-  await soon(() => seen.sweeps > 3).toBe(true);
+  await expect.poll(() => seen.sweeps > 3).toBe(true);
   expect(seen.told).toEqual([]);
   clock.advance(1);
-  await soon(() => seen.told.toSorted()).toEqual([
-    "changed a",
-    "created a2",
-    "created b2",
-    "final b",
-    "revoked b",
-  ]);
+  await expect
+    .poll(() => seen.told.toSorted())
+    .toEqual(["changed a", "created a2", "created b2", "final b", "revoked b"]);
   expect(await keys.find("b2")).toMatchObject({ pendingSinceMs: null, revokeTimeMs: null, version: 2 });
 });
 
@@ -129,6 +123,6 @@ test("what a sweep did before the store failed is told all the same", async () =
   cutShort(cause);
   clock.advance(keyLifeBounds.pendingMsMax);
   sweep.start();
-  await soon(() => seen.told).toEqual(["created a2", "revoked a", "final a"]);
-  await soon(() => seen.failures).toEqual([cause]);
+  await expect.poll(() => seen.told).toEqual(["created a2", "revoked a", "final a"]);
+  await expect.poll(() => seen.failures).toEqual([cause]);
 });

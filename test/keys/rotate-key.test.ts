@@ -1,20 +1,19 @@
 import { randomBytes } from "node:crypto";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { RotateKeyRequestSchema } from "#gen/keyrun/v1/key_service_pb.ts";
 import { createKeyForm } from "#src/keys/key-value.ts";
 import { createRotateKey } from "#src/keys/rotate-key.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
 import { evidenceOf } from "#src/keys/verify-key.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { serviceCall } from "../harness/service-call.ts";
 import { keyRecordOf, teamRecordOf } from "../harness/store-records.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(() => folders.remove());
+const folders = tempFolders();
 
 const hourMs = 3_600_000;
 const team = teamRecordOf({ id: "demo" });
@@ -35,6 +34,7 @@ async function startRotations(facts: { expireInMs?: number } = {}) {
     changeSecurityState: (_, write) => write(),
     publish: () => {},
     expiring: async () => {},
+    requireUpgraded: () => {},
     withLastUse: (key) => key,
     expireKeys: async () => {},
     onRevoked: () => {},

@@ -5,7 +5,6 @@ import type { KeyRecord } from "#src/keys/key-store.ts";
 import { createWatchedUses } from "#src/keys/watch-keys.ts";
 import { unavailable } from "#src/refusal/refusal.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { soon } from "../harness/soon.ts";
 import { keyRecordOf } from "../harness/store-records.ts";
 
 const long = 60_000;
@@ -31,7 +30,7 @@ function setUp() {
     keys.set(id, keyRecordOf({ id, teamId: "demo", lastUseTimeMs: clock.unixMs() - agoMs }));
   const looks = async () => {
     const before = lists.asked.length;
-    await soon(() => lists.asked.length).toBeGreaterThan(before + 2);
+    await expect.poll(() => lists.asked.length).toBeGreaterThan(before + 2);
   };
   return { clock, events, keys, lists, use, looks };
 }

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { type Clock, systemClock } from "#src/base/clock.ts";
 import { createLogOutput, logOutputBounds } from "#src/log/log-output.ts";
-import { soon } from "../harness/soon.ts";
 
 /** An output whose reader has room for so many bytes as the test says. */
 function outputWithReader(
@@ -60,7 +59,7 @@ test("access lines and other lines come in the order in which they were written"
   output.writeAccess("5\n");
   output.write("6\n");
   reader.room = endless;
-  await soon(lines).toEqual(["1", "2", "3", "4", "5", "6"]);
+  await expect.poll(lines).toEqual(["1", "2", "3", "4", "5", "6"]);
 });
 
 test("a reader who takes parts of lines gets all of them, whole", async () => {
@@ -70,7 +69,7 @@ test("a reader who takes parts of lines gets all of them, whole", async () => {
   const timer = setInterval(() => {
     reader.room = 7;
   }, 1);
-  await soon(lines).toHaveLength(10);
+  await expect.poll(lines).toHaveLength(10);
   clearInterval(timer);
   expect(Buffer.concat(reader.chunks).toString()).toBe(`${written.join("\n")}\n`);
 });
@@ -81,7 +80,7 @@ test("access lines are dropped first, and the number of all that is lost is told
   for (let n = 0; n < 20; n++) output.write(`other ${n}\n`);
   for (let n = 0; n < 100; n++) output.writeAccess("late\n");
   reader.room = endless;
-  await soon(() => lines().join()).toContain("dropped");
+  await expect.poll(() => lines().join()).toContain("dropped");
   const kept = lines().filter((line) => line.startsWith("access ")).length;
   expect(kept).toBeGreaterThan(20);
   expect(lines().filter((line) => line.startsWith("other "))).toHaveLength(20);
@@ -98,7 +97,7 @@ test("past the bound other lines are dropped and counted too", async () => {
   const { output, reader, lines } = outputWithReader();
   for (let n = 0; n < 500; n++) output.write(`other ${n}\n`);
   reader.room = endless;
-  await soon(() => lines().join()).toContain("dropped");
+  await expect.poll(() => lines().join()).toContain("dropped");
   const kept = lines().filter((line) => line.startsWith("other "));
   expect(kept.join("\n").length).toBeLessThan(1_000);
   expect(kept.at(-1)).toBe(`other ${kept.length - 1}`);

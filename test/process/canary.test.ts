@@ -5,21 +5,20 @@ import { afterAll, expect, test } from "vitest";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { connectCallers, type RunOutcome } from "../harness/callers.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
 import { withAuthorization } from "../harness/keyrun.ts";
 import { keyrunCommand, type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
 import { rawSocket } from "../harness/raw-socket.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 import { searchFolder } from "../harness/stored-bytes.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
+const folders = tempFolders();
 let keyrun: ServingKeyrun;
 
 afterAll(async () => {
   keyrun.kill("SIGKILL");
   await keyrun.exited;
-  folders.remove();
 });
 
 /** Every text that Keyrun sent, by its source, except the one response with a created key. */

@@ -1,19 +1,15 @@
 import { Agent, request } from "node:http";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { h2cRequest, h2cSession } from "../harness/h2c-client.ts";
 import { manage } from "../harness/keyrun.ts";
 import { keyrunPlaces } from "../harness/keyrun-places.ts";
 import { isOverloaded, restRun, type Settings, statusOf } from "../harness/keyrun-process.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
-import { soon } from "../harness/soon.ts";
 
 const places = keyrunPlaces();
-let app: Awaited<ReturnType<typeof startScriptedApp>>;
 
-beforeAll(async () => {
-  app = await startScriptedApp();
-});
-afterAll(() => app.close());
+const app = closedAtEnd(await startScriptedApp());
 
 /** Starts Keyrun with a key and the app `scripted`, which answers when the test says so. */
 async function serve(settings: Settings = {}) {
@@ -66,7 +62,9 @@ test("SIGTERM under load fails no request, and each that was answered has its li
     session.destroy();
   };
   const loads = Array.from({ length: connectionsUnderLoad }, () => [http1(), http2()]).flat();
-  await soon(() => Math.min(answered.http1, answered.http2)).toBeGreaterThan(20 * connectionsUnderLoad);
+  await expect
+    .poll(() => Math.min(answered.http1, answered.http2))
+    .toBeGreaterThan(20 * connectionsUnderLoad);
   keyrun.kill("SIGTERM");
   await Promise.all(loads);
   expect(await keyrun.exited).toEqual(ended);

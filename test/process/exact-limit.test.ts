@@ -1,36 +1,23 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { campaignSize, figure } from "../harness/campaigns.ts";
+import { closedAtEnd, tempFolders } from "../harness/closed-at-end.ts";
 import { eventually, whileAnswer } from "../harness/eventually.ts";
-import {
-  type Answer,
-  everyEntry,
-  type FleetCaller,
-  type FleetEntry,
-  openFleetCaller,
-} from "../harness/fleet-caller.ts";
+import { type Answer, everyEntry, type FleetEntry, openFleetCaller } from "../harness/fleet-caller.ts";
 import { manage } from "../harness/keyrun.ts";
-import { type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
+import { serveKeyrun } from "../harness/keyrun-process.ts";
 
-const folders = createTempFolders();
-let keyrun: ServingKeyrun;
-let management: ReturnType<typeof manage>;
-let caller: FleetCaller;
+const folders = tempFolders();
 
-beforeAll(async () => {
-  keyrun = await serveKeyrun(folders.create());
-  const { publicUrl, internalUrl } = keyrun;
-  const serviceToken = keyrun.serviceToken();
-  management = manage(internalUrl, serviceToken);
-  caller = openFleetCaller({ publicUrl, internalUrl, serviceToken });
-});
+const keyrun = await serveKeyrun(folders.create());
+const { publicUrl, internalUrl } = keyrun;
+const serviceToken = keyrun.serviceToken();
+const management = manage(internalUrl, serviceToken);
+const caller = closedAtEnd(openFleetCaller({ publicUrl, internalUrl, serviceToken }));
 
 afterAll(async () => {
-  caller.close();
   management.disconnect();
   keyrun.kill("SIGKILL");
   await keyrun.exited;
-  folders.remove();
 });
 
 const teams = campaignSize("limits") === 1 ? 6 : 50;

@@ -4,7 +4,6 @@ import { manage } from "../harness/keyrun.ts";
 import { keyrunPlaces } from "../harness/keyrun-places.ts";
 import { restRun } from "../harness/keyrun-process.ts";
 import { startNameServer } from "../harness/name-server.ts";
-import { soon } from "../harness/soon.ts";
 
 const { place: placeOn } = keyrunPlaces();
 
@@ -32,7 +31,7 @@ test("the process ends when it has said that it stopped, whatever is still pendi
   const runs = Array.from({ length: pendingRuns }, (_, at) =>
     restRun(keyrun.publicUrl, { value, appId: `silent-${at}` }),
   );
-  await soon(() => new Set(names.asked).size).toBe(pendingRuns);
+  await expect.poll(() => new Set(names.asked).size).toBe(pendingRuns);
 
   keyrun.kill("SIGTERM");
   await keyrun.until(() => keyrun.stderr().includes('"msg":"stopped"'));

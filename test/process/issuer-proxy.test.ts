@@ -2,18 +2,17 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { createBrowser } from "../harness/browser.ts";
 import { hasOpenssl, makeCertificates } from "../harness/certificates.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { startForwardProxy } from "../harness/forward-proxy.ts";
 import { freePort } from "../harness/free-port.ts";
 import { passIssuer, startIssuer } from "../harness/issuer.ts";
 import { keyrunCommand, serveKeyrun } from "../harness/keyrun-process.ts";
 import { describeWith } from "../harness/needs.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 
 test("with NODE_USE_ENV_PROXY, every request to the issuer goes through the proxy of the environment", async () => {
   const port = await freePort();

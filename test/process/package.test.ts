@@ -4,12 +4,12 @@ import { readFile, rm } from "node:fs/promises";
 import { basename, delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { readStories } from "../harness/doc-page.ts";
 import { runStory } from "../harness/doc-story.ts";
 import { repository } from "../harness/keyrun-process.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
+const folders = tempFolders();
 const node = dirname(process.execPath);
 const env = { PATH: `${node}${delimiter}/usr/local/bin:/usr/bin:/bin`, npm_config_offline: "true" };
 let place: string;
@@ -32,7 +32,6 @@ beforeAll(async () => {
   tarball = join(place, `keyrun-${version}.tgz`);
 }, 300_000);
 afterAll(async () => {
-  folders.remove();
   await rm(aside, { recursive: true, force: true });
 });
 

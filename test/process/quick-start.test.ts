@@ -1,10 +1,9 @@
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { docStories } from "../harness/doc-page.ts";
 import { runStory } from "../harness/doc-story.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 
 test("the commands of the README do what it says", { timeout: 600_000 }, async () => {
   const stories = docStories().filter(({ page }) => page === "README.md");

@@ -1,40 +1,37 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { campaignSize, figure, timeFigures } from "../harness/campaigns.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { everyEntry } from "../harness/fleet-caller.ts";
 import type { RecorderApi, RecorderData } from "../harness/fleet-recorder.ts";
 import { manage } from "../harness/keyrun.ts";
-import { type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
+import { serveKeyrun } from "../harness/keyrun-process.ts";
 import { startThread } from "../harness/thread.ts";
 
 const keysRevoked = campaignSize("revocations");
 /** Keys that are used and revoked at the same time. */
 const keysAtOnce = 4;
 
-const folders = createTempFolders();
-let keyrun: ServingKeyrun;
-let management: ReturnType<typeof manage>;
-let recorder: Awaited<ReturnType<typeof startThread<RecorderApi>>>;
+const folders = tempFolders();
 
-beforeAll(async () => {
-  keyrun = await serveKeyrun(folders.create(), { KEYRUN_PLAN_LIMITS: "free=100000" });
-  const { publicUrl, internalUrl } = keyrun;
-  const serviceToken = keyrun.serviceToken();
-  management = manage(internalUrl, serviceToken);
-  const data: RecorderData = {
-    ...{ addresses: [{ publicUrl, internalUrl, serviceToken }], entries: everyEntry, pauseMs: 0 },
-    // Each entry has a request of each key under way at any time.
-    ...{ lanes: everyEntry.length, usesAround: 3 * everyEntry.length },
-  };
-  recorder = await startThread(new URL("../harness/fleet-recorder.ts", import.meta.url), data);
-});
+const keyrun = await serveKeyrun(folders.create(), { KEYRUN_PLAN_LIMITS: "free=100000" });
+const { publicUrl, internalUrl } = keyrun;
+const serviceToken = keyrun.serviceToken();
+const management = manage(internalUrl, serviceToken);
+const data: RecorderData = {
+  ...{ addresses: [{ publicUrl, internalUrl, serviceToken }], entries: everyEntry, pauseMs: 0 },
+  // Each entry has a request of each key under way at any time.
+  ...{ lanes: everyEntry.length, usesAround: 3 * everyEntry.length },
+};
+const recorder = await startThread<RecorderApi>(
+  new URL("../harness/fleet-recorder.ts", import.meta.url),
+  data,
+);
 
 afterAll(async () => {
   await recorder.end();
   management.disconnect();
   keyrun.kill("SIGKILL");
   await keyrun.exited;
-  folders.remove();
 });
 
 test(`of ${keysRevoked} keys under load, none is accepted by a request that is sent after the OK to its revocation`, {

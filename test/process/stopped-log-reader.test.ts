@@ -7,7 +7,6 @@ import { eventually, whileAnswer } from "../harness/eventually.ts";
 import { keyrunPlaces } from "../harness/keyrun-places.ts";
 import { isOverloaded, repository, restRunOnce, statusOf } from "../harness/keyrun-process.ts";
 import { residentMemory } from "../harness/resident-memory.ts";
-import { soon } from "../harness/soon.ts";
 
 const { place: placeOn } = keyrunPlaces();
 
@@ -92,7 +91,7 @@ test("a stopped reader of the log stops neither probes nor runs, and every line 
   expect(residentMemory(child.pid ?? 0).now - before).toBeLessThan(grownMegabytesMax);
 
   keyrun.readLog();
-  await soon(keyrun.log).toContain('"dropped":');
+  await expect.poll(keyrun.log).toContain('"dropped":');
   child.kill("SIGTERM");
   expect(await keyrun.exited).toEqual([0, null]);
   const log = keyrun.log().trimEnd().split("\n");

@@ -4,13 +4,12 @@ import { afterEach, expect, test } from "vitest";
 import { createBrowser } from "../harness/browser.ts";
 import { keyrunPlaces, kill } from "../harness/keyrun-places.ts";
 import type { KeyrunProcess } from "../harness/keyrun-process.ts";
-import { soon } from "../harness/soon.ts";
 
 const { place: placeOn } = keyrunPlaces();
 const dataDirs: string[] = [];
 const served = () => dataDirs.filter((dataDir) => existsSync(join(dataDir, "grpc-address")));
 // The terminal is gone, which ends Keyrun. It then removes the file that says where it is.
-afterEach(() => soon(served).toEqual([]));
+afterEach(() => expect.poll(served).toEqual([]));
 
 /** Starts Keyrun on a terminal of its own, which `script` of util-linux makes. */
 async function startOnTerminal(settings: Record<string, string> = {}) {
@@ -61,6 +60,6 @@ test.each([{ NO_COLOR: "1" }, { TERM: "dumb" }])(
     expect(await loggedLine(keyrun, url)).not.toContain("\u001b[");
     expect(served()).toHaveLength(1);
     await kill(keyrun);
-    await soon(served).toEqual([]);
+    await expect.poll(served).toEqual([]);
   },
 );

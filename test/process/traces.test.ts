@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { freePort } from "../harness/free-port.ts";
 import { keyrunPlaces, stop } from "../harness/keyrun-places.ts";
 import { restRun } from "../harness/keyrun-process.ts";
@@ -10,12 +11,8 @@ import { otlpSettings, startOtlpReceiver } from "../harness/otlp-receiver.ts";
 const { place: placeOn } = keyrunPlaces();
 /** Exactly as the page for operators says. */
 const traced = { NODE_OPTIONS: "--import ./examples/tracing.mjs" };
-let otlp: Awaited<ReturnType<typeof startOtlpReceiver>>;
 
-beforeAll(async () => {
-  otlp = await startOtlpReceiver();
-});
-afterAll(() => otlp.close());
+const otlp = closedAtEnd(await startOtlpReceiver());
 
 test("with the SDK of the page for operators spans are exported, the last ones before the process ends, and a log line names its trace", async () => {
   // The SDK alone would export them in a minute.

@@ -374,8 +374,8 @@ describe("the deadline that an app is told", () => {
     await using runner = openAppRunner();
     const app = appOn(server.backend);
     await runner.run(runOf(app));
-    const { signal } = callerThatLeaves();
-    const late = runOf(app, { text: "hang", callerMsLeft: () => 1, signal });
+    const { whenGone } = callerThatLeaves();
+    const late = runOf(app, { text: "hang", callerMsLeft: () => 1, whenGone });
     expect(await refusalOf(runner.run(late))).toMatchObject({
       reason: "DEADLINE_EXCEEDED",
       mayHaveRun: true,

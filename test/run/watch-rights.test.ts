@@ -6,7 +6,7 @@ import { soon } from "../harness/soon.ts";
 
 const mayAdmit = () => true;
 
-function watching(check: () => Promise<void>) {
+function watching(check: () => void | Promise<void>) {
   const ends: string[] = [];
   const watch = createWatchRights({ recheckMs: 5, mayAdmit });
   const { stop } = watch(check, ({ reason }: Refusal) => {
@@ -17,12 +17,20 @@ function watching(check: () => Promise<void>) {
   return { ends, stop };
 }
 
-test("a right that is gone ends what needs it, once", async () => {
+test.each([
+  ["after a look-up", () => Promise.reject(fail("REVOKED_API_KEY"))],
+  [
+    "at once",
+    () => {
+      throw fail("REVOKED_API_KEY");
+    },
+  ],
+])("a right that is gone ends what needs it, once, where it is known %s", async (_, gone) => {
   let has = true;
   let checks = 0;
-  const { ends } = watching(async () => {
+  const { ends } = watching(() => {
     checks += 1;
-    if (!has) throw fail("REVOKED_API_KEY");
+    return has ? undefined : gone();
   });
   await soon(() => checks).toBeGreaterThan(2);
   expect(ends).toEqual([]);
@@ -37,7 +45,7 @@ test("the checks for all streams belong to no request, so not to the first one",
   const seen: (string | undefined)[] = [];
   const watch = createWatchRights({ recheckMs: 5, mayAdmit });
   for (const name of ["first", "second"]) {
-    const check = async () => void seen.push(request.getStore());
+    const check = () => void seen.push(request.getStore());
     request.run(name, () => onTestFinished(watch(check, () => {}).stop));
   }
   await soon(() => seen.length).toBeGreaterThan(4);
@@ -47,9 +55,11 @@ test("the checks for all streams belong to no request, so not to the first one",
 test("a right that can't be checked is not taken for gone", async () => {
   let checks = 0;
   const failures = [fail("UNAVAILABLE"), new Error("the store broke")];
-  const { ends } = watching(async () => {
+  const { ends } = watching(() => {
     checks += 1;
-    throw failures[checks % 2];
+    const failure = failures[checks % 2];
+    if (checks % 4 < 2) throw failure;
+    return Promise.reject(failure);
   });
   await soon(() => checks).toBeGreaterThan(8);
   expect(ends).toEqual([]);
@@ -69,7 +79,7 @@ test("a check that waits is not asked a second time, and does not hold up the ot
       ({ reason }) => ends.push(reason),
     ),
     watch(
-      async () => {
+      () => {
         asked.fast += 1;
       },
       () => {},
@@ -88,7 +98,7 @@ test("a process that may not admit requests any more ends all streams, also thos
   let holds = true;
   const watch = createWatchRights({ recheckMs: 5, mayAdmit: () => holds });
   const ends: string[] = [];
-  const checks = [async () => {}, () => new Promise<void>(() => {})];
+  const checks = [() => {}, () => new Promise<void>(() => {})];
   const stops = checks.map((check, n) =>
     watch(check, ({ reason, mayHaveRun }) => {
       ends.push(`${reason} ${mayHaveRun}`);
@@ -97,7 +107,7 @@ test("a process that may not admit requests any more ends all streams, also thos
   );
   let ticks = 0;
   const ticking = watch(
-    async () => void ticks++,
+    () => void ticks++,
     () => {},
   );
   onTestFinished(() => ticking.stop());

@@ -14,13 +14,12 @@ import {
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { changeSecrets, putFirst, putLast } from "#src/settings/change-secrets.ts";
 import { createSecretFiles, newSecretText } from "#src/settings/data-folder.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 
 const newText = () => newSecretText(randomBytes);
 

@@ -1,13 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { createSecretFiles, writePrivateFile } from "#src/settings/data-folder.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 
 test("the first file makes its folder, as with MongoDB no store has made it", async () => {
   const path = join(folders.create(), "a", "b", "grpc-address");

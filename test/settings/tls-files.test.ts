@@ -1,13 +1,12 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { readTlsFiles } from "#src/settings/tls-files.ts";
 import { hasOpenssl, makeCertificates } from "../harness/certificates.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 
-const folders = createTempFolders();
-afterAll(() => folders.remove());
+const folders = tempFolders();
 
 const cert = "KEYRUN_GRPC_TLS_CERT_FILE";
 const key = "KEYRUN_GRPC_TLS_KEY_FILE";

@@ -2,24 +2,17 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { createBrowser } from "../harness/browser.ts";
+import { closedAtEnd, tempFolders } from "../harness/closed-at-end.ts";
 import { freePort } from "../harness/free-port.ts";
-import { type Keyrun, startKeyrun, withAuthorization } from "../harness/keyrun.ts";
+import { startKeyrun, withAuthorization } from "../harness/keyrun.ts";
 import { repository } from "../harness/keyrun-process.ts";
 import { newSignInLink } from "../harness/members.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-let keyrun: Keyrun;
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-});
-const folders = createTempFolders();
-afterAll(async () => {
-  await keyrun.close();
-  folders.remove();
-});
+const keyrun = closedAtEnd(await startKeyrun());
+const folders = tempFolders();
 
 const post = (body: string, headers: Record<string, string> = {}) => ({
   method: "POST",

@@ -1,24 +1,21 @@
 import { create, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { KeyService, ListKeysRequestSchema } from "#gen/keyrun/v1/key_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { bounds } from "#src/bounds.ts";
 import { frameOf } from "#src/rpc/grpc/frame.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { h2cSession } from "../harness/h2c-client.ts";
-import { type Keyrun, startKeyrun, withAuthorization } from "../harness/keyrun.ts";
+import { startKeyrun, withAuthorization } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { signInOwner } from "../harness/members.ts";
 import { openGrpcCall } from "../harness/raw-grpc.ts";
 
-let keyrun: Keyrun;
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-});
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
 
 const owner = "owner@localhost";
 

@@ -1,31 +1,27 @@
 import { randomBytes } from "node:crypto";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { createBrowser } from "../harness/browser.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { freePort } from "../harness/free-port.ts";
-import { type Issuer, passIssuer, startIssuer } from "../harness/issuer.ts";
+import { passIssuer, startIssuer } from "../harness/issuer.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 
 const [oldSecret, newSecret] = [randomBytes(32), randomBytes(32)].map((each) => each.toString("base64url"));
-let publicUrl: string;
-let issuer: Issuer;
 const instances: Record<string, Keyrun> = {};
 
-beforeAll(async () => {
-  const port = await freePort();
-  publicUrl = `http://127.0.0.1:${port}`;
-  issuer = await startIssuer(`${publicUrl}/sign-in/callback`);
-  issuer.state.accounts.set("ada", { email: "ada@example.com", email_verified: true });
-  const start = (secrets: string, settings: Record<string, string> = {}) =>
-    startKeyrun({ settings: { ...issuer.settings(publicUrl), KEYRUN_SECRET: secrets, ...settings } });
-  instances.first = await start(`${oldSecret}`, { KEYRUN_PORT: String(port) });
-  instances["of the same secret"] = await start(`${oldSecret}`);
-  instances["that has the new secret as well"] = await start(`${oldSecret},${newSecret}`);
-  instances["that makes digests with the new secret already"] = await start(`${newSecret},${oldSecret}`);
-  instances["of another service"] = await start(`${newSecret}`);
-});
+const port = await freePort();
+const publicUrl = `http://127.0.0.1:${port}`;
+const issuer = closedAtEnd(await startIssuer(`${publicUrl}/sign-in/callback`));
+issuer.state.accounts.set("ada", { email: "ada@example.com", email_verified: true });
+const start = (secrets: string, settings: Record<string, string> = {}) =>
+  startKeyrun({ settings: { ...issuer.settings(publicUrl), KEYRUN_SECRET: secrets, ...settings } });
+instances.first = await start(`${oldSecret}`, { KEYRUN_PORT: String(port) });
+instances["of the same secret"] = await start(`${oldSecret}`);
+instances["that has the new secret as well"] = await start(`${oldSecret},${newSecret}`);
+instances["that makes digests with the new secret already"] = await start(`${newSecret},${oldSecret}`);
+instances["of another service"] = await start(`${newSecret}`);
 afterAll(async () => {
   for (const instance of Object.values(instances)) await instance.close();
-  await issuer.close();
 });
 
 /** Begins a sign-in on the first instance, and ends it on another, as behind a balancer. */

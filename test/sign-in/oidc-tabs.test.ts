@@ -1,27 +1,19 @@
 import { createClient } from "@connectrpc/connect";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { type Browser, createBrowser } from "../harness/browser.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { freePort } from "../harness/free-port.ts";
-import { type Issuer, passIssuer, startIssuer } from "../harness/issuer.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { passIssuer, startIssuer } from "../harness/issuer.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 
-let publicUrl: string;
-let issuer: Issuer;
-let keyrun: Keyrun;
-beforeAll(async () => {
-  const port = await freePort();
-  publicUrl = `http://127.0.0.1:${port}`;
-  issuer = await startIssuer(`${publicUrl}/sign-in/callback`);
-  for (const name of ["ada", "bob"]) {
-    issuer.state.accounts.set(name, { email: `${name}@example.com`, email_verified: true });
-  }
-  keyrun = await startKeyrun({ settings: { KEYRUN_PORT: String(port), ...issuer.settings(publicUrl) } });
-});
-afterAll(async () => {
-  await keyrun.close();
-  await issuer.close();
-});
+const port = await freePort();
+const publicUrl = `http://127.0.0.1:${port}`;
+const issuer = closedAtEnd(await startIssuer(`${publicUrl}/sign-in/callback`));
+for (const name of ["ada", "bob"]) {
+  issuer.state.accounts.set(name, { email: `${name}@example.com`, email_verified: true });
+}
+closedAtEnd(await startKeyrun({ settings: { KEYRUN_PORT: String(port), ...issuer.settings(publicUrl) } }));
 
 const paths = ["/settings/team/one/api-keys", "/settings/team/two/api-keys", "/activity"];
 

@@ -1,26 +1,20 @@
 import { createClient } from "@connectrpc/connect";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { AuditChannel, AuditOutcome } from "#gen/keyrun/v1/audit_event_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { type Browser, createBrowser } from "../harness/browser.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { freePort } from "../harness/free-port.ts";
-import { clientSecret, type Forgery, type Issuer, passIssuer, startIssuer } from "../harness/issuer.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { clientSecret, type Forgery, passIssuer, startIssuer } from "../harness/issuer.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 
-let publicUrl: string;
-let issuer: Issuer;
-let keyrun: Keyrun;
-beforeAll(async () => {
-  const port = await freePort();
-  publicUrl = `http://127.0.0.1:${port}`;
-  issuer = await startIssuer(`${publicUrl}/sign-in/callback`);
-  keyrun = await startKeyrun({ settings: { KEYRUN_PORT: String(port), ...issuer.settings(publicUrl) } });
-});
-afterAll(async () => {
-  await keyrun.close();
-  await issuer.close();
-});
+const port = await freePort();
+const publicUrl = `http://127.0.0.1:${port}`;
+const issuer = closedAtEnd(await startIssuer(`${publicUrl}/sign-in/callback`));
+const keyrun = closedAtEnd(
+  await startKeyrun({ settings: { KEYRUN_PORT: String(port), ...issuer.settings(publicUrl) } }),
+);
 afterEach(() => {
   issuer.state.forgery = undefined;
 });

@@ -8,14 +8,13 @@ import { createSessions, hashToken, sessionVersionOf } from "#src/sign-in/sessio
 import type { SessionRecord } from "#src/sign-in/sign-in-store.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
+const folders = tempFolders();
 const opened: Stores[] = [];
 afterAll(async () => {
   for (const stores of opened) await stores.close();
-  folders.remove();
 });
 
 const ada = { issuer: "https://id.example", subject: "ada", email: "ada@example.com" };

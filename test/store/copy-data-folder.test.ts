@@ -11,17 +11,15 @@ import { collectionsOf } from "#src/store/mongo/documents.ts";
 import { copiedNames } from "#src/store/records.ts";
 import { openSqliteSource } from "#src/store/sqlite/copy-source.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { everyKind, families, writeEveryKind } from "../harness/copied-stores.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { createMongoDatabases } from "../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { openMongoForTest, silentInstanceEvents, steadyInstanceTimes } from "../harness/open-mongo.ts";
-import { soon } from "../harness/soon.ts";
 import { keyRecordOf } from "../harness/store-records.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(() => folders.remove());
+const folders = tempFolders();
 
 /** Past one batch, with texts of kept answers. */
 const sizes = { keys: 1_100, runs: 20 };
@@ -236,7 +234,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     const source = openSqliteSource({ dataDir });
     const [first] = source.batches();
     const count = () => target.count("teams").catch((thrown: unknown) => thrown);
-    await soon(count).toBeInstanceOf(StartRefused);
+    await expect.poll(count).toBeInstanceOf(StartRefused);
     await expect(target.count("teams")).rejects.toThrow(/no longer held the MongoDB database.* again/);
     await expect(target.write(first!)).rejects.toBeInstanceOf(StartRefused);
     source.close();

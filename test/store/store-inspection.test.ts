@@ -1,15 +1,14 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { systemClock } from "#src/base/clock.ts";
 import { inspectStore, openStores } from "#src/store/open-stores.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 import { createMongoDatabases } from "../harness/mongo-databases.ts";
 import { storesOfTier } from "../harness/needs.ts";
 import { keyRecordOf, serviceTokenRecordOf } from "../harness/store-records.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
+const folders = tempFolders();
 const databases = createMongoDatabases();
 afterAll(async () => {
-  folders.remove();
   await databases.drop();
 });
 

@@ -1,10 +1,9 @@
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { createDeleteTeam, type DeleteTeamParts } from "#src/teams/delete-team.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
 
-const folders = createTempFolders();
-afterAll(() => folders.remove());
+const folders = tempFolders();
 
 const email = "ada@example.com";
 const team = { id: "demo", displayName: "Demo", plan: "free", createTimeMs: 1 } as const;

@@ -1,13 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { SpanKind, SpanStatusCode } from "@opentelemetry/api";
 import { NodeSDK, tracing } from "@opentelemetry/sdk-node";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { bodyOf, serveGrpc, serveHttp } from "../harness/app-backends.ts";
 import { connectCallers } from "../harness/callers.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
-import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { type IssuedKey, startKeyrun } from "../harness/keyrun.ts";
 import { restCaller, restH2Caller } from "../harness/rest-caller.ts";
-import { soon } from "../harness/soon.ts";
 import { startTalkingApp } from "../harness/talking-app.ts";
 
 const secretText = "the text that no span may have";
@@ -18,41 +18,34 @@ const sdk = new NodeSDK({
   spanProcessors: [new tracing.SimpleSpanProcessor(exporter)],
 });
 const carried: unknown[] = [];
-let http: Awaited<ReturnType<typeof serveHttp>>;
-let grpc: Awaited<ReturnType<typeof serveGrpc>>;
-let talking: Awaited<ReturnType<typeof startTalkingApp>>;
-let keyrun: Keyrun;
 let key: IssuedKey;
 
-beforeAll(async () => {
-  sdk.start();
-  http = await serveHttp(async (request, response) => {
-    carried.push(request.headers.traceparent);
-    const { text } = JSON.parse(await bodyOf(request));
-    const status = text === "fail" ? 500 : 200;
-    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify({ text }));
-  });
-  grpc = await serveGrpc((call, callback) => {
-    carried.push(...call.metadata.get("traceparent"));
-    callback(null, { text: call.request.text });
-  });
-  talking = await startTalkingApp();
-  keyrun = await startKeyrun();
-  const { url } = http.backend;
-  const { target } = grpc.backend;
-  const secretUrl = `${url}?token=secret-of-the-app`;
-  await keyrun.apps.createApp({
-    app: { id: "http", backend: { kind: { case: "http", value: { url: secretUrl } } } },
-  });
-  await keyrun.apps.createApp({
-    app: { id: "grpc", backend: { kind: { case: "grpc", value: { target } } } },
-  });
-  await keyrun.apps.createApp({ app: { id: "talking", backend: talking.backend } });
-  key = await keyrun.newKey(await keyrun.newTeam());
+sdk.start();
+const http = await serveHttp(async (request, response) => {
+  carried.push(request.headers.traceparent);
+  const { text } = JSON.parse(await bodyOf(request));
+  const status = text === "fail" ? 500 : 200;
+  response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify({ text }));
 });
+const grpc = await serveGrpc((call, callback) => {
+  carried.push(...call.metadata.get("traceparent"));
+  callback(null, { text: call.request.text });
+});
+const talking = await startTalkingApp();
+const keyrun = closedAtEnd(await startKeyrun());
+const { url } = http.backend;
+const { target } = grpc.backend;
+const secretUrl = `${url}?token=secret-of-the-app`;
+await keyrun.apps.createApp({
+  app: { id: "http", backend: { kind: { case: "http", value: { url: secretUrl } } } },
+});
+await keyrun.apps.createApp({
+  app: { id: "grpc", backend: { kind: { case: "grpc", value: { target } } } },
+});
+await keyrun.apps.createApp({ app: { id: "talking", backend: talking.backend } });
+key = await keyrun.newKey(await keyrun.newTeam());
 
 afterAll(async () => {
-  await keyrun.close();
   await Promise.all([talking.close(), http[Symbol.asyncDispose](), grpc[Symbol.asyncDispose]()]);
   await sdk.shutdown();
 });
@@ -72,7 +65,7 @@ function endedOf(traceId: string) {
 
 /** The same, once those of so many requests have ended: they end last. Sorted by their begin. */
 async function trace(traceId: string, requests = 1): Promise<Ended[]> {
-  await soon(() => ofKind(endedOf(traceId), SpanKind.SERVER).length).toBeGreaterThanOrEqual(requests);
+  await expect.poll(() => ofKind(endedOf(traceId), SpanKind.SERVER).length).toBeGreaterThanOrEqual(requests);
   return endedOf(traceId).sort((one, other) => Number(one.beginNanoseconds - other.beginNanoseconds));
 }
 

@@ -51,7 +51,10 @@ export function callOf(context: HandlerContext, deadline: CallDeadline): Call {
     requestId: request.requestId,
     address: request.address,
     notes: request.notes,
-    signal: deadline.signal,
+    get signal() {
+      return deadline.signal;
+    },
+    whenGone: (end) => deadline.whenGone(end),
     header: (name) => request.header(name),
     requestHeaders: context.requestHeader,
     timeoutMs: context.timeoutMs,

@@ -172,7 +172,8 @@ function streamed(parts: RpcParts, method: DescMethod, work: Work) {
 function begin(context: HandlerContext): CallDeadline {
   callStateOf(context).chunks?.release();
   const deadline = deadlineOf(context);
-  deadline.signal.throwIfAborted();
+  deadline.watchCaller();
+  if (deadline.reason) throw deadline.reason;
   deadline.begin();
   return deadline;
 }

@@ -234,8 +234,7 @@ export function createIdempotentRuns(parts: {
       held,
       requestId: call.requestId,
       traceContext,
-      // It goes on without its caller.
-      signal: new AbortController().signal,
+      whenGone: () => {},
     };
     running += 1;
     const answered = carryOut(run, { claim, begunMs }, untilMs).finally(() => {

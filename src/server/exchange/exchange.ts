@@ -1,14 +1,16 @@
-import type {
-  Answer,
-  BodyChunkSource,
-  BodyOutcome,
-  BytesOfBody,
-  HttpRequest,
-  HttpResponse,
-  Mount,
-  Refused,
-  StreamedResponse,
-  WholeResponse,
+import {
+  type Answer,
+  type BodyChunkSource,
+  type BodyOutcome,
+  type BytesOfBody,
+  type EndCall,
+  type HttpRequest,
+  type HttpResponse,
+  inTurn,
+  type Mount,
+  type Refused,
+  type StreamedResponse,
+  type WholeResponse,
 } from "../../http/handler.ts";
 import type { Outcomes } from "../../http/outcomes.ts";
 import { refusalAnswer } from "../../http/refusal-response.ts";
@@ -105,8 +107,9 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
   #failed = false;
   /** The place with the tracker; -1 while it does not watch the request. */
   #watchedAt = -1;
-  /** What ends the work early. Made once somebody asks for its signal. */
-  #end: AbortController | undefined;
+  #abort: AbortController | undefined;
+  #abortReason: Refusal | undefined;
+  #onGone: EndCall | undefined;
 
   constructor(
     mount: Mount,
@@ -126,20 +129,24 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
     }
   }
 
-  async run(): Promise<void> {
+  run(): void {
     // A caller that has disconnected can read no answer, so its request is not served.
     if (!isAnswerable(this.#incoming.req, this.#incoming.res)) return;
     if (!this.#incoming.unread.mayBegin()) {
       this.#refuse({ refusal: unavailable({ isQuiet: true }) });
       return;
     }
-    let answer: Answer;
     try {
-      answer = await this.#mount.handler(this);
+      const answer = this.#mount.handler(this);
+      if (answer instanceof Promise) {
+        answer.then(
+          (response) => this.#respond(response),
+          (thrown) => this.#refuse({ refusal: refusalFrom(thrown) }),
+        );
+      } else this.#respond(answer);
     } catch (thrown) {
-      answer = { refusal: refusalFrom(thrown) };
+      this.#refuse({ refusal: refusalFrom(thrown) });
     }
-    this.#respond(answer);
   }
 
   #respond(answer: Answer): void {
@@ -184,13 +191,24 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
     return chunks;
   }
 
-  get signal(): AbortSignal {
-    if (this.#end === undefined) {
-      this.#end = new AbortController();
-      this.#watch();
-      this.#watchCaller();
+  signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      const abort = new AbortController();
+      this.#abort = abort;
+      this.whenGone((reason) => abort.abort(reason));
     }
-    return this.#end.signal;
+    return this.#abort.signal;
+  }
+
+  whenGone(end: EndCall): void {
+    this.#watch();
+    if (this.#abortReason !== undefined) {
+      end(this.#abortReason);
+      return;
+    }
+    const isFirst = this.#onGone === undefined;
+    this.#onGone = inTurn(this.#onGone, end);
+    if (isFirst) this.#watchCaller();
   }
 
   #watchCaller(): void {
@@ -208,8 +226,9 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
   }
 
   abort(reason: Refusal): void {
-    this.#end ??= new AbortController();
-    this.#end.abort(reason);
+    if (this.#abortReason !== undefined) return;
+    this.#abortReason = reason;
+    this.#onGone?.(reason);
     this.#body.giveUp(reason);
   }
 

@@ -14,16 +14,16 @@ import { checkRecord } from "../records.ts";
 const count = z.int().nonnegative();
 
 // While a fleet is upgraded, instances of two versions write this document. So unknown fields are
-// ignored.
+// ignored, and a field that is added later needs a default.
 const facts = z.object({
   protocol: count,
-  version: z.string(),
+  version: z.string().default(""),
   schema: count,
   secretVersions: z.array(z.string()),
   serviceTokenMark: z.string(),
   keyPrefix: z.string(),
-  address: z.string().nullable(),
-  alone: z.boolean(),
+  address: z.string().nullable().default(null),
+  alone: z.boolean().default(false),
 }) satisfies z.ZodType<LeaseRecord["facts"]>;
 
 const limits = z.object({
@@ -37,6 +37,7 @@ const share = z.object({ slot: count, place: count, of: count }) satisfies z.Zod
 const lease = z.object({
   n: count,
   ack: count,
+  state: z.enum(["live", "fenced"]),
   order: count,
   facts,
   limits: limits.optional(),

@@ -1,18 +1,13 @@
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { closedAtEnd } from "../../harness/closed-at-end.ts";
 import { runCommand } from "../../harness/command-line.ts";
-import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
+import { startKeyrun } from "../../harness/keyrun.ts";
 
-let keyrun: Keyrun;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-  await keyrun.teams.createTeam({ team: { id: "acme" } });
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
+await keyrun.teams.createTeam({ team: { id: "acme" } });
 
 async function complete(words: string[], env: Record<string, string> = {}) {
   const all = { KEYRUN_DATA_DIR: keyrun.config.dataDir, ...env };

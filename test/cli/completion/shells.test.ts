@@ -1,24 +1,15 @@
 import { chmodSync, existsSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { closedAtEnd, tempFolders } from "../../harness/closed-at-end.ts";
+import { startKeyrun } from "../../harness/keyrun.ts";
 import { repository } from "../../harness/keyrun-process.ts";
-import { soon } from "../../harness/soon.ts";
-import { createTempFolders } from "../../harness/temp-folders.ts";
 import { hasProgram, openTmux, type TmuxTerminal } from "../../harness/tmux.ts";
 
-const folders = createTempFolders();
-let keyrun: Keyrun;
+const folders = tempFolders();
 
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-  await keyrun.teams.createTeam({ team: { id: "acme" } });
-});
-
-afterAll(async () => {
-  await keyrun.close();
-  folders.remove();
-});
+const keyrun = closedAtEnd(await startKeyrun());
+await keyrun.teams.createTeam({ team: { id: "acme" } });
 
 const shells = [
   {
@@ -51,15 +42,15 @@ describe.each(shells)("in $shell (skipped where it or tmux is not installed)", (
     };
     terminal = openTmux(start, { cwd: repository, env });
     terminal.type(`${load}; echo loa""ded`, "Enter");
-    await soon(() => terminal.screen()).toMatch(/^loaded$/m);
+    await expect.poll(() => terminal.screen()).toMatch(/^loaded$/m);
     terminal.type("clear", "Enter");
-    await soon(() => terminal.screen()).not.toMatch(/loaded/);
+    await expect.poll(() => terminal.screen()).not.toMatch(/loaded/);
   }
 
   /** Types words and Tab, and waits until the line of the prompt ends as expected. */
   async function completes(typed: string, line: string) {
     terminal.type("C-u", typed, "Tab");
-    await soon(() => terminal.screen().split("\n").at(-1)).toMatch(new RegExp(`${line} ?$`));
+    await expect.poll(() => terminal.screen().split("\n").at(-1)).toMatch(new RegExp(`${line} ?$`));
   }
 
   beforeEach(() => {
@@ -87,7 +78,7 @@ describe.each(shells)("in $shell (skipped where it or tmux is not installed)", (
     async () => {
       await open(join(folder, "nowhere"));
       terminal.type("./keyrun keys list --team ac", "Tab", "x");
-      await soon(() => terminal.screen().split("\n").at(-1)).toMatch(/--team acx ?$/);
+      await expect.poll(() => terminal.screen().split("\n").at(-1)).toMatch(/--team acx ?$/);
       expect(terminal.screen()).not.toMatch(/data folder|not running/);
     },
   );

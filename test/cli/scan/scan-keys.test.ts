@@ -4,18 +4,17 @@ import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from "no
 import { createServer } from "node:net";
 import { join } from "node:path";
 import fc from "fast-check";
-import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { KeyFinder } from "#src/cli/scan/scan-keys.ts";
 import { chunkBytes } from "#src/cli/scan/scanned-files.ts";
 import { createKeyText, redactKeyValue } from "#src/keys/key-value.ts";
+import { tempFolders } from "../../harness/closed-at-end.ts";
 import { runCommand } from "../../harness/command-line.ts";
 import { repository } from "../../harness/keyrun-process.ts";
 import { describeWith, programsMissing } from "../../harness/needs.ts";
 import { newKeyValue, seedLeaks, withWrongChecksum } from "../../harness/seeded-leaks.ts";
-import { createTempFolders } from "../../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(folders.remove);
+const folders = tempFolders();
 const { folder, leaks, lookalikes } = seedLeaks(folders.create());
 
 const scan = (...args: string[]) => runCommand(["keys", "scan", ...args]);

@@ -219,12 +219,9 @@ function decideOf(parts: {
   const rate: LimitDecision = { accepted: true, limit: 1, remaining: 0, resetUnixMs: 0, retryAfterMs: 0 };
   const decide = createDecide({
     clock,
-    verifier: {
-      peek(keyId) {
-        const known = keys.peek(keyId);
-        return known ? verdictOf(known) : undefined;
-      },
-      load: async (keyId) => verdictOf((await keys.load(keyId))!),
+    verifyKey(keyId) {
+      const known = keys.peek(keyId);
+      return known ? verdictOf(known) : keys.load(keyId).then((found) => verdictOf(found!));
     },
     teams: {
       peek(id) {

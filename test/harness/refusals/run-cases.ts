@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import type { JsonObject } from "@bufbuild/protobuf";
+import { expect } from "vitest";
 import type { ListenerName } from "#src/auth/policy.ts";
 import type { Reason } from "#src/refusal/reasons.ts";
-import { soon } from "../soon.ts";
 import { isStreamed, listeners, type Message, type RunProtocol, runProtocols } from "./protocols.ts";
 import { loggedRequest, type RefusalCase } from "./refusal-case.ts";
 import { limits, type RefusalWorld } from "./world.ts";
@@ -360,7 +360,7 @@ function preparedApp(timeoutMs?: number) {
     id: () => id,
     async prepare({ newApp, app }: RefusalWorld) {
       id = await newApp(timeoutMs);
-      await soon(app.waiting).toBe(0);
+      await expect.poll(app.waiting).toBe(0);
       return nothing;
     },
   };

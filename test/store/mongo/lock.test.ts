@@ -3,7 +3,6 @@ import type { Clock } from "#src/base/clock.ts";
 import { type LockRecords, takeLock } from "#src/store/mongo/lock.ts";
 import { lockRecordsContract } from "../../contract/lock-records.ts";
 import { memoryLockRecords } from "../../harness/memory-lock-records.ts";
-import { soon } from "../../harness/soon.ts";
 
 lockRecordsContract("memory", async () => memoryLockRecords());
 
@@ -58,7 +57,7 @@ test("a free lock is taken at once, renewed from then on, and free again once it
   const records = memoryLockRecords();
   const lock = await takeLock(records, partsOf("a").parts);
   expect(lock.holds()).toBe(true);
-  await soon(async () => (await records.find())?.beat).toBeGreaterThan(3);
+  await expect.poll(async () => (await records.find())?.beat).toBeGreaterThan(3);
   expect(await records.find()).toMatchObject({ incarnation: "a-1" });
   await lock.release();
   expect(lock.holds()).toBe(false);
@@ -126,13 +125,13 @@ test("a holder that can't renew stops holding, and holds again once it renewed",
   const lock = await takeLock(faulty, parts);
   reachable = false;
   const seen = renewals;
-  await soon(() => renewals).toBeGreaterThan(seen + 1);
+  await expect.poll(() => renewals).toBeGreaterThan(seen + 1);
   advance(2_999);
   expect(lock.holds()).toBe(true);
   advance(1);
   expect(lock.holds()).toBe(false);
   reachable = true;
-  await soon(() => lock.holds()).toBe(true);
+  await expect.poll(() => lock.holds()).toBe(true);
   await lock.release();
 });
 
@@ -150,7 +149,7 @@ test("the hold of a lock counts from the sending of a renewal, not from its answ
   };
   const { parts, advance } = partsOf("a");
   const lock = await takeLock(slow, parts);
-  await soon(() => answers).toBeGreaterThan(0);
+  await expect.poll(() => answers).toBeGreaterThan(0);
   expect(lock.holds()).toBe(false);
   await lock.release();
 });
@@ -176,7 +175,7 @@ test("the first holder no longer holds when a successor takes over, nor ever aga
 
   cutOff = false;
   const seen = renewals;
-  await soon(() => renewals).toBeGreaterThan(seen);
+  await expect.poll(() => renewals).toBeGreaterThan(seen);
   expect(lock.holds()).toBe(false);
   await lock.release();
   expect((await records.find())?.incarnation).toMatch(/^second-/);

@@ -1,18 +1,19 @@
 import { readdirSync, readFileSync, rmSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { whileChanging } from "#src/audit/pending-change.ts";
 import { bounds } from "#src/bounds.ts";
 import { createAppStore } from "#src/store/sqlite/app-store.ts";
 import { createAuditStore } from "#src/store/sqlite/audit-store.ts";
 import { createKeyStore } from "#src/store/sqlite/key-store.ts";
 import { openDatabase } from "#src/store/sqlite/locked-database.ts";
+import { migrate } from "#src/store/sqlite/migrations.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
-import { createSchema } from "#src/store/sqlite/schema.ts";
 import { createServiceTokenStore } from "#src/store/sqlite/service-token-store.ts";
 import { createSessionStore, createUserStore } from "#src/store/sqlite/session-store.ts";
 import { setReserve } from "#src/store/sqlite/statement.ts";
 import { createMemberStore, createPreviewStore, createTeamStore } from "#src/store/sqlite/team-store.ts";
+import { tempFolders } from "../../harness/closed-at-end.ts";
 import {
   auditEventOf,
   keyRecordOf,
@@ -20,10 +21,8 @@ import {
   serviceTokenRecordOf,
   teamRecordOf,
 } from "../../harness/store-records.ts";
-import { createTempFolders } from "../../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(() => folders.remove());
+const folders = tempFolders();
 
 const [teamId, email, now] = ["demo", "ada@example.com", 1_700_000_000_000];
 const session = {
@@ -33,7 +32,7 @@ const session = {
 
 function openAll(dataDir: string) {
   const db = openDatabase(join(dataDir, "keyrun.db"));
-  createSchema(db);
+  migrate(db);
   onTestFinished(() => db.close());
   return {
     db,

@@ -3,14 +3,13 @@ import { once } from "node:events";
 import { chmodSync, chownSync, existsSync, readdirSync, readFileSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { inspectSqliteStore } from "#src/store/sqlite/inspect-store.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { tempFolders } from "../../harness/closed-at-end.ts";
 import { describeWith, rootMissing } from "../../harness/needs.ts";
-import { createTempFolders } from "../../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(() => folders.remove());
+const folders = tempFolders();
 
 /** The user `nobody`, or any other that is not root. */
 const otherUser = 65_534;

@@ -4,17 +4,16 @@ import { closeSync, mkdirSync, openSync, readFileSync, statSync, writeFileSync, 
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { tempFolders } from "../../harness/closed-at-end.ts";
 import { lostWrites, nothingAcknowledged, writeUntilKilled } from "../../harness/killed-writer.ts";
 import { keyRecordOf, newAppOf, teamRecordOf } from "../../harness/store-records.ts";
-import { createTempFolders } from "../../harness/temp-folders.ts";
 
 const killsMin = 20;
 
-const folders = createTempFolders();
-afterAll(() => folders.remove());
+const folders = tempFolders();
 
 /** Opens the folder in another process. Returns "opened", or the name and message of the error. */
 async function openElsewhere(dataDir: string): Promise<string> {
