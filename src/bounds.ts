@@ -61,11 +61,6 @@ export const bounds = {
   controlTriesMax: 128,
   /** Connections to MongoDB. */
   storeConnectionsMax: 64,
-  /**
-   * How often the driver looks for connections that have ended. It also looks at each use. Its own
-   * 100 ms would take more of an idle process than all else that Keyrun does there.
-   */
-  storePoolLookMs: 5_000,
   /** Last-use times in one message to MongoDB, so that each stays well within `storeTimeoutMs`. */
   usesPerMessageMax: 100,
   /** Last-use times in one write of the embedded store, which takes up to 3 µs for each of them. */

@@ -18,7 +18,7 @@ import { writeHostAndPort } from "./settings/host.ts";
 import { readSettings } from "./settings/read-settings.ts";
 import { openStores } from "./store/open-stores.ts";
 import type { ReserveState } from "./store/sqlite/disk-reserve.ts";
-import { isSdkRegistered } from "./traces/registered-sdk.ts";
+import { isSdkRegistered, traceOfLogLine } from "./traces/traces.ts";
 
 /**
  * With npm a signal arrives twice: from the sender, who signals the whole process group, and from
@@ -37,7 +37,7 @@ export async function serve(): Promise<number> {
   );
   const output = (await terminalOutput()) ?? createLogOutput({ clock: systemClock });
   process.on("exit", output.flush);
-  const facts = await factsOfTraces();
+  const facts = isSdkRegistered() ? traceOfLogLine : undefined;
   const log = createLog({ level, keyPrefix, secrets, destination: output, facts });
   const ending = watchForEnd(log);
   const events = instanceEvents(log, ending.end);
@@ -173,13 +173,6 @@ async function terminalOutput(): Promise<LogOutput | undefined> {
   const { createTerminalLog } = await import("./log/terminal-log.ts");
   const { write } = createTerminalLog((text) => stderr.write(text), { colour: stderr.hasColors() });
   return { write, writeAccess: write, flush: () => {} };
-}
-
-/** Adds the trace to each line of the log, if the operator has brought an SDK. */
-async function factsOfTraces(): Promise<(() => object) | undefined> {
-  if (!isSdkRegistered()) return undefined;
-  const { traceOfLogLine } = await import("./traces/traces.ts");
-  return traceOfLogLine;
 }
 
 async function stop(

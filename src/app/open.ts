@@ -27,8 +27,7 @@ import type { HostAndPort } from "../settings/host.ts";
 import { localOwner } from "../sign-in/local-links.ts";
 import { signInMode } from "../sign-in/screen-address.ts";
 import type { Stores } from "../store/stores.ts";
-import { isSdkRegistered } from "../traces/registered-sdk.ts";
-import type { Traces } from "../traces/traces.ts";
+import { createTraces } from "../traces/traces.ts";
 import { createCaches } from "./caches.ts";
 import { createMembership, type Membership } from "./membership.ts";
 import { meterStores } from "./meters.ts";
@@ -102,7 +101,7 @@ export async function open({ config, parts, closers }: Start) {
   const files = createSecretFiles(config.dataDir, randomBytes);
   const tls = config.grpcTls && openTls(config.grpcTls, { log });
   if (tls) closers.push(tls.stop);
-  const traces = await openTraces(parts.version);
+  const traces = createTraces(parts.version);
   if (traces) closers.push(traces.close);
   const opened = await parts.openStores();
   closers.push(opened.close);
@@ -219,13 +218,6 @@ export async function open({ config, parts, closers }: Start) {
 function screenCommand(config: Config, command = programName): string {
   if (signInMode(config) === "local") return command;
   return command.endsWith(programName) ? programName : "keyrun";
-}
-
-/** Undefined where the operator has brought no SDK. Then the API is not even loaded. */
-async function openTraces(version: string): Promise<Traces | undefined> {
-  if (!isSdkRegistered()) return undefined;
-  const { createTraces } = await import("../traces/traces.ts");
-  return createTraces(version);
 }
 
 function stateOf(fleet: Fleet): FleetState {

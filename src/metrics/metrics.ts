@@ -166,7 +166,6 @@ export function createMetrics(sources: MetricSources): Metrics {
   );
   const outages = outageCounters(registers);
   const backgroundRuns = backgroundRunCounters(registers);
-  const openMetrics = openMetricsOf(registry);
 
   return {
     requestEnded(entry, outcome, { teamId, seconds }) {
@@ -188,7 +187,10 @@ export function createMetrics(sources: MetricSources): Metrics {
     outageRefused: (kind) => outages[kind].add(),
     leaseTaken: fleet.leaseTaken,
     addressAllowanceRefused: addressRefusals.add,
-    render: (form = "text/plain") => (form === "text/plain" ? registry : openMetrics).metrics(),
+    async render(form = "text/plain") {
+      const text = await registry.metrics();
+      return form === "text/plain" ? text : asOpenMetrics(text);
+    },
   };
 }
 
@@ -205,13 +207,12 @@ function limitModeGauge(registers: Registry[], limitMode: () => LimitMode): void
 }
 
 /**
- * Returns a registry with the same metrics in the form of OpenMetrics. There the library takes
- * `_total` from the names of counters for good, so it gets objects that inherit from the metrics.
+ * The same text in the form of OpenMetrics: the family of a counter has no suffix there. The
+ * library's own form would take the suffix from the names of the counters for good.
  */
-function openMetricsOf(registry: Registry) {
-  const open = new Registry(Registry.OPENMETRICS_CONTENT_TYPE);
-  for (const metric of registry.getMetricsAsArray()) open.registerMetric(Object.create(metric));
-  return open;
+function asOpenMetrics(text: string): string {
+  const families = text.replaceAll(/^(# (?:HELP|TYPE) \S+)_total /gm, "$1 ");
+  return `${families.replaceAll(/\n{2,}/g, "\n")}# EOF\n`;
 }
 
 function outageCounters(registers: Registry[]) {

@@ -1,4 +1,4 @@
-import { type Tracer, trace } from "@opentelemetry/api";
+import { ProxyTracerProvider, type Tracer, trace } from "@opentelemetry/api";
 import type { AppRunner } from "../run/app-runner.ts";
 import type { Runner, StreamRunner } from "../run/runner.ts";
 import type { Stores } from "../store/stores.ts";
@@ -7,10 +7,7 @@ import { createLimitSpans, type LimitSpans } from "./limit-spans.ts";
 import { createServerSpans, type ServerSpans, type ServerSpansParts } from "./server-spans.ts";
 import { inWorkSpan, traceBounds } from "./work-span.ts";
 
-/**
- * Wrappers from a port to the same port, with spans. This folder is loaded only where the operator
- * has registered an SDK of OpenTelemetry (`registered-sdk.ts`): without one nothing is wrapped.
- */
+/** Wrappers from a port to the same port, with spans. */
 export interface Traces {
   serverSpans(parts: Omit<ServerSpansParts, "tracer">): ServerSpans;
   stores(stores: Stores, system: "mongodb" | "sqlite"): Stores;
@@ -22,11 +19,19 @@ export interface Traces {
 }
 
 /**
- * Traces by the SDK that the operator has brought. That has a copy of the API of its own. A copy
- * sees what another one has registered only if that is not older than itself, so the version in
- * package.json is not the newest, but the oldest that operators may have.
+ * Whether an SDK of OpenTelemetry was registered, by a module that the operator loads before
+ * Keyrun. The SDK has a copy of the API of its own. A copy sees what another one has registered
+ * only if that is not older than itself, so the version in package.json is not the newest, but the
+ * oldest that operators may have.
  */
-export function createTraces(version: string): Traces {
+export function isSdkRegistered(): boolean {
+  const provider = trace.getTracerProvider();
+  return !(provider instanceof ProxyTracerProvider) || provider.getDelegateTracer("keyrun") !== undefined;
+}
+
+/** Traces by the SDK that the operator has brought. Undefined without one: nothing is wrapped. */
+export function createTraces(version: string): Traces | undefined {
+  if (!isSdkRegistered()) return undefined;
   const tracer: Tracer = trace.getTracer("keyrun", version);
   return {
     serverSpans: (parts) => createServerSpans({ ...parts, tracer }),

@@ -427,13 +427,6 @@ export const mutants: readonly Mutant[] = [
     test: "test/settings/read-settings.test.ts",
   },
   {
-    fault: "what is at the bound of a bucket counts in the next",
-    file: "src/metrics/counts.ts",
-    text: "while (value > (this",
-    by: "while (value >= (this",
-    test: "test/metrics/metrics.test.ts",
-  },
-  {
     fault: "the bytes of a cached key stand in memory that Node shares out",
     file: "src/keys/verify-key.ts",
     text: "Buffer.allocUnsafeSlow(",

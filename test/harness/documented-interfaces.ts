@@ -12,18 +12,31 @@ export function findUndocumented(sources: ReadonlyMap<string, string>): string[]
   return [...sources].flatMap(([path, text]) => {
     const imports = readFacts(path, text).imports.filter(({ specifier }) => !/^[.#]/.test(specifier));
     const locals = imports.flatMap((each) => each.locals);
+    // Messages of Protobuf are data.
+    const makers = imports.filter(({ specifier }) => !specifier.startsWith("@bufbuild/protobuf"));
+    const made = madeBy(
+      makers.flatMap((each) => each.locals),
+      text,
+    );
+    const others = [...locals, ...made];
     const assigned = Array.from(
-      text.matchAll(/\b(?:Object\.assign|Reflect\.set)\((\w+)\b/g),
-      ([, name]) => name,
+      text.matchAll(/\b(?:Object\.assign|Reflect\.set)\((\w+)\b|^\s*(\w+)(?:\.\w+)+ =(?!=)/gm),
+      ([, name, owner]) => name ?? owner,
     );
     return [
       ...imports.flatMap(({ specifier }) => insideOf(specifier) ?? []).map((said) => `${path} ${said}`),
       ...findSwitches(path, withoutComments(text)),
       ...assigned
-        .filter((name = "") => locals.includes(name))
+        .filter((name = "") => others.includes(name))
         .map((name) => `${path} assigns to ${name}, which is another's: wrap it, or take its options.`),
     ];
   });
+}
+
+/** The variables that hold what one of these makes. */
+function madeBy(makers: readonly string[], text: string): string[] {
+  const made = text.matchAll(/\b(?:const|let) (\w+)(?:: [^=]+)? = (?:await )?(?:new )?(\w+)\b/g);
+  return Array.from(made).flatMap(([, name = "", maker = ""]) => (makers.includes(maker) ? [name] : []));
 }
 
 /** The same by words alone, in a file of any language. */

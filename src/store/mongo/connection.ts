@@ -54,8 +54,6 @@ function createClient(uri: string, bounded: CallBounds): MongoClient {
   try {
     const client = new MongoClient(uri, clientOptions(uri, bounded));
     if (client.options.tls) trustSystemRoots();
-    // The pool reads this option, but the driver takes it from no caller.
-    Object.assign(client.options, { minPoolSizeCheckFrequencyMS: bounds.storePoolLookMs });
     return client;
   } catch (thrown) {
     // The driver's own text may quote the URI, which holds a password, so it is not passed on.
