@@ -45,7 +45,7 @@ export const bounds = {
   storeStartMsMax: 10_000,
   /** The pause before a start begins anew that the store has ended. */
   storeStartPauseMs: 500,
-  /** How long a start waits for the indexes and migrations of MongoDB. */
+  /** How long a start waits for the indexes of MongoDB. */
   storePrepareMsMax: 60_000,
   /** How long one connection to MongoDB may take to open. */
   storeConnectMsMax: 5_000,

@@ -66,39 +66,24 @@ export type Admission =
 
 /**
  * The admission of every run: the key, then its team's limit and its own. Each entry calls it
- * before it reads the body, so they can't disagree. Synchronous when everything is in memory, and
- * never throws.
+ * before it reads the body, so they can't disagree. Never rejects.
  */
-export type Admit = (applicant: Applicant, allowance: AddressAllowanceView) => Admission | Promise<Admission>;
+export type Admit = (applicant: Applicant, allowance: AddressAllowanceView) => Promise<Admission>;
 
 export function createAdmit(decide: Decide<LimitDecision>, load: Load): Admit {
-  return (applicant, allowance) => {
+  return async (applicant, allowance) => {
     try {
       if (load.sheds(applicant.address)) throw fail("OVERLOADED");
       const credential = readBearer(applicant.authorizations);
       if (credential.kind === "missing") throw fail("MISSING_API_KEY");
       if (credential.kind === "malformed") throw fail("MALFORMED_AUTHORIZATION");
       const { address } = applicant;
-      const decision = decide(credential.token, { cost: 1, address, guard: allowance.guard });
-      return decision instanceof Promise
-        ? admitLater(decision, applicant, allowance)
-        : admissionOf(decision, applicant);
+      const question = { cost: 1, address, guard: allowance.guard };
+      return admissionOf(await decide(credential.token, question), applicant);
     } catch (thrown) {
       return refuse(refusalFrom(thrown), applicant, allowance);
     }
   };
-}
-
-async function admitLater(
-  decision: Promise<Decision<LimitDecision>>,
-  applicant: Applicant,
-  allowance: AddressAllowanceView,
-): Promise<Admission> {
-  try {
-    return admissionOf(await decision, applicant);
-  } catch (thrown) {
-    return refuse(refusalFrom(thrown), applicant, allowance);
-  }
 }
 
 function admissionOf(decision: Decision<LimitDecision>, applicant: Applicant): Admission {
@@ -177,16 +162,13 @@ export function admitAnyone(
 }
 
 export function createCheckKey(keys: RecordSource<KeyEvidence>, clock: Pick<Clock, "unixMs">): CheckKey {
-  const check = (evidence: KeyEvidence | null | undefined): void => {
+  return async (keyId) => {
+    const evidence = await keys.load(keyId);
     const verdict = evidence && verdictOf(evidence, clock);
     if (verdict?.kind === "valid") return;
     if (verdict?.kind === "revoked") throw revoked(verdict.revokeTimeMs);
     if (verdict?.kind === "expired") throw expired(verdict.expireTimeMs);
     throw fail("INVALID_API_KEY");
-  };
-  return (keyId) => {
-    const held = keys.peek(keyId);
-    return held === undefined ? keys.load(keyId).then(check) : check(held);
   };
 }
 

@@ -1,9 +1,6 @@
-/**
- * The one decision about a key: the hold on the store, the key, the team, the limit, in this
- * order.
- */
+/** The one decision about a key: the lease of the store, the key, the team, the limit. */
 
-import type { Decide, Decision, KeyVerdict, Question, VerifyKey } from "../auth/key-evidence.ts";
+import type { Decide, Decision, KeyVerdict, KeyVerifier, Question } from "../auth/key-evidence.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { KeyLimit, LimitDecision, TeamLimiter } from "../limit/limit-decision.ts";
@@ -14,7 +11,7 @@ import type { CountUsage } from "../usage/held-usage.ts";
 
 export interface DecideParts {
   readonly clock: Clock;
-  readonly verifyKey: VerifyKey;
+  readonly verifier: KeyVerifier;
   readonly teams: RecordSource<TeamRecord>;
   readonly limiter: TeamLimiter;
   /** Requests a minute of the plan, now. */
@@ -22,7 +19,7 @@ export interface DecideParts {
   /** Notes that the key was used; off the request's path. */
   readonly keyUsed: (keyId: string, unixMs: number) => void;
   readonly usage: Pick<CountUsage, "accepted" | "limited">;
-  /** Whether this process may admit at all: false once its hold on the store has lapsed. */
+  /** Whether this process may admit at all: false once its lease of the store has lapsed. */
   readonly mayAdmit: () => boolean;
   /** Why not, for the log, as far as known. */
   readonly whyNot?: () => unknown;
@@ -32,19 +29,26 @@ type Decided = Decision<LimitDecision>;
 type ValidVerdict = Extract<KeyVerdict, { kind: "valid" }>;
 
 /**
- * Makes the one decision about a key. Runs and `VerifyKey` both use it, so they can't disagree. The
- * hold on the store is checked first, and again after every wait: what was read meanwhile may be
- * out of date.
+ * Makes the one decision about a key. Runs and `VerifyKey` both use it, so they can't disagree.
+ * There is no await between the last check of the key and the spending of the limit, so nothing is
+ * spent for a key whose end this process knows. The lease is checked first, and again after every
+ * wait: what was read meanwhile may be out of date.
  */
 export function createDecide(parts: DecideParts): Decide<LimitDecision> {
-  return (value, question) => {
-    requireHold(parts);
-    const verdict = parts.verifyKey(value, question, question.guard);
-    if (verdict instanceof Promise) return decideLater(parts, verdict, { value, question });
+  const { verifier, teams } = parts;
+  return async (value, question) => {
+    requireLease(parts);
+    const verdict = verifier.peek(value) ?? (await verifier.load(value, question, question.guard));
+    requireLease(parts);
+    // A key that is refused needs no team, and so no further read of the store.
     if (verdict.kind !== "valid") return verdict;
-    const team = parts.teams.peek(verdict.teamId);
-    if (team === undefined) return decideLater(parts, verdict, { value, question });
-    return decideNow(parts, verdict, team, { value, question });
+    const cached = teams.peek(verdict.teamId);
+    if (cached !== undefined) return await spend(parts, verdict, cached, { value, question });
+    const team = await teams.load(verdict.teamId);
+    // The key may have ended while its team was read.
+    const again = verifier.peek(value) ?? (await verifier.load(value, question, question.guard));
+    requireLease(parts);
+    return again.kind === "valid" ? await spend(parts, again, team, { value, question }) : again;
   };
 }
 
@@ -53,35 +57,27 @@ interface Asked {
   readonly question: Question;
 }
 
-async function decideLater(
-  parts: DecideParts,
-  pending: KeyVerdict | Promise<KeyVerdict>,
-  asked: Asked,
-): Promise<Decided> {
-  const verdict = await pending;
-  // A key that is refused needs no team, and so no further read of the store.
-  const team = verdict.kind === "valid" ? await parts.teams.load(verdict.teamId) : undefined;
-  requireHold(parts);
-  return verdict.kind === "valid" ? decideNow(parts, verdict, team, asked) : verdict;
-}
-
-/** There is no await in here, so key, team and limit are those of one moment. */
-function decideNow(
+/** Spends the limit before its first await. */
+async function spend(
   parts: DecideParts,
   verdict: ValidVerdict,
   team: TeamRecord | null | undefined,
-  asked: Asked,
-): Decided | Promise<Decided> {
+  { value, question }: Asked,
+): Promise<Decided> {
+  const { limiter, verifier } = parts;
   if (!team) throw fail("INTERNAL", { cause: `key ${verdict.keyId} names no team` });
   const limit = parts.limitOf(team.plan);
   const key = keyLimitOf(verdict);
-  const { cost } = asked.question;
+  const { cost } = question;
   if (cost > limit) throw costTooHigh(`the plan's limit, ${limit}`);
   if (key !== undefined && cost > key.limit) throw costTooHigh(`the key's own limit, ${key.limit}`);
-  const rate = parts.limiter.spend(team.id, limit, cost, key);
-  return rate instanceof Promise
-    ? spentLater(parts, rate, team, asked)
-    : spent(parts, verdict, team, { rate, cost });
+  const spent = limiter.spend(team.id, limit, cost, key);
+  if (!(spent instanceof Promise)) return decided(parts, verdict, team, { rate: spent, cost });
+  const rate = await spent;
+  // Another process has counted, and the key may have ended meanwhile.
+  const again = verifier.peek(value) ?? (await verifier.load(value, question, question.guard));
+  requireLease(parts);
+  return again.kind === "valid" ? decided(parts, again, team, { rate, cost }) : again;
 }
 
 function keyLimitOf({ firstKeyId, restrictions }: ValidVerdict): KeyLimit | undefined {
@@ -93,25 +89,7 @@ function costTooHigh(most: string): Refusal {
   return fail("INVALID_ARGUMENT", { param: "cost", problem: `cost must be at most ${most}.` });
 }
 
-/**
- * The limit was counted by another process. The key may have ended meanwhile, so it is verified
- * again.
- */
-async function spentLater(
-  parts: DecideParts,
-  pending: Promise<LimitDecision>,
-  team: TeamRecord,
-  { value, question }: Asked,
-): Promise<Decided> {
-  const rate = await pending;
-  const again = parts.verifyKey(value, question, question.guard);
-  const verdict = again instanceof Promise ? await again : again;
-  requireHold(parts);
-  if (verdict.kind !== "valid") return verdict;
-  return spent(parts, verdict, team, { rate, cost: question.cost });
-}
-
-function spent(
+function decided(
   { clock, limiter, keyUsed, usage }: DecideParts,
   verdict: ValidVerdict,
   { id: teamId, plan }: TeamRecord,
@@ -130,6 +108,6 @@ function spent(
   return { kind: "admitted", keyId, teamId, plan, restrictions, end, rate, rateNow };
 }
 
-function requireHold({ mayAdmit, whyNot }: DecideParts): void {
+function requireLease({ mayAdmit, whyNot }: DecideParts): void {
   if (!mayAdmit()) throw refuseFor("lease", whyNot?.());
 }

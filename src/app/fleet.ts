@@ -18,6 +18,7 @@ import type { Log } from "../log/log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { createNudge } from "../rpc/nudge.ts";
 import type { Config, PlanName } from "../settings/config.ts";
+import { schemaNumber } from "../store/schema-number.ts";
 import type { FleetStore } from "../store/stores.ts";
 import { createHoldLog } from "./hold-log.ts";
 import type { RenewedTls } from "./renewed-tls.ts";
@@ -68,7 +69,7 @@ export async function enterFleet(parts: EnterFleetParts): Promise<EnteredFleet> 
   const { control } = parts.store;
   const facts = factsFrom(config, {
     version: parts.version,
-    schema: parts.store.schema,
+    schema: schemaNumber,
     secretVersions: parts.secrets.versions,
     serviceToken: parts.serviceToken,
   });
@@ -149,7 +150,7 @@ export async function enterFleet(parts: EnterFleetParts): Promise<EnteredFleet> 
     limitOf: (plan) => planLimits[plan],
     redisMarksOf(others) {
       const { ownId, leases } = fleet.members();
-      const isOther = (lease: LeaseRecord) => lease.state === "live" && lease.id !== ownId;
+      const isOther = (lease: LeaseRecord) => lease.id !== ownId;
       const asked = others === "all" ? leases.filter(isOther) : leasesBefore(leases, ownId);
       return asked.flatMap(({ limits }) => limits?.redisMark ?? []);
     },

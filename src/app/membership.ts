@@ -4,8 +4,6 @@ import type { AppRecord } from "../apps/app-store.ts";
 import type { KeyEvidence } from "../auth/key-evidence.ts";
 import type { ControlChange } from "../fleet/control-store.ts";
 import { createSecurityState, raiseFloors } from "../fleet/security-state.ts";
-import { everyInstanceHas } from "../fleet/who-may-join.ts";
-import { fail } from "../refusal/refusal.ts";
 import type { ServiceTokenEvidence } from "../service-tokens/service-tokens.ts";
 import type { PlanName } from "../settings/config.ts";
 import type { SessionRecord } from "../sign-in/sign-in-store.ts";
@@ -89,14 +87,4 @@ export async function createMembership(parts: MembershipParts): Promise<Membersh
     fleet,
     listen: (listener) => void listeners.push(listener),
   };
-}
-
-/** The schema with which keys expire and are replaced. */
-export const keyLifeSchema = 8;
-/** The schema with longer times of apps, and runs in the background. */
-export const longRunsSchema = 14;
-
-/** Throws FLEET_UPGRADING while an instance of the fleet has an older schema. */
-export function requireSchema({ fleet }: Membership, schema: number): void {
-  if (fleet && !everyInstanceHas(schema, fleet.members().leases)) throw fail("FLEET_UPGRADING");
 }

@@ -3,10 +3,10 @@
 import {
   type Decide,
   type Decision,
+  type KeyVerifier,
   type LookUpGuard,
   mayRunApp,
   type Question,
-  type VerifyKey,
 } from "../auth/key-evidence.ts";
 import type { Clock } from "../base/clock.ts";
 import type { LimitDecision } from "../limit/limit-decision.ts";
@@ -21,11 +21,14 @@ import type { Stores } from "../store/stores.ts";
 import type { RunEnded } from "../usage/usage.ts";
 
 /** Counts the keys that were verified without the store. Only valid keys are counted. */
-export function meterVerify(verifyKey: VerifyKey, { cachedKeyHit }: Metrics): VerifyKey {
-  return (value, caller, guard) => {
-    const verdict = verifyKey(value, caller, guard);
-    if (!(verdict instanceof Promise) && verdict.kind === "valid") cachedKeyHit();
-    return verdict;
+export function meterVerifier(verifier: KeyVerifier, { cachedKeyHit }: Metrics): KeyVerifier {
+  return {
+    ...verifier,
+    peek(value) {
+      const verdict = verifier.peek(value);
+      if (verdict?.kind === "valid") cachedKeyHit();
+      return verdict;
+    },
   };
 }
 
@@ -68,12 +71,7 @@ export function meterVerdicts(
     keyVerified(decision.teamId, isForbidden ? "app_not_allowed" : verdictOf[decision.kind]);
     return decision;
   };
-  return (value, question) => {
-    const decision = decide(value, question);
-    return decision instanceof Promise
-      ? decision.then((later) => count(later, question))
-      : count(decision, question);
-  };
+  return async (value, question) => count(await decide(value, question), question);
 }
 
 const verdictOf = {
@@ -154,9 +152,8 @@ function meterPort<Port extends object>(name: string, port: Port, parts: MeterPa
   return Object.fromEntries(methods) as Port;
 }
 
-/** Returns the result of the work as it is. Only a promise is counted. */
-function timed<Result>(
-  work: () => Result,
+async function timed<Result>(
+  work: () => Promise<Result>,
   {
     clock,
     meter,
@@ -166,17 +163,21 @@ function timed<Result>(
     readonly meter: CallMeter;
     readonly isDone?: (result: unknown) => boolean;
   },
-): Result {
+): Promise<Result> {
   const startMs = clock.monotonicMs();
-  const seconds = () => (clock.monotonicMs() - startMs) / 1_000;
-  const result = work();
-  if (result instanceof Promise) {
-    result.then(
-      (done) => (isDone(done) ? meter.succeeded(seconds()) : meter.failed(seconds())),
-      (thrown) => (isAnswer(thrown) ? meter.succeeded(seconds()) : meter.failed(seconds())),
-    );
+  const count = (isSuccess: boolean) => {
+    const seconds = (clock.monotonicMs() - startMs) / 1_000;
+    if (isSuccess) meter.succeeded(seconds);
+    else meter.failed(seconds);
+  };
+  try {
+    const result = await work();
+    count(isDone(result));
+    return result;
+  } catch (thrown) {
+    count(isAnswer(thrown));
+    throw thrown;
   }
-  return result;
 }
 
 /** A store that refuses a request, such as for a name that is taken, has done its work. */

@@ -221,7 +221,7 @@ function screenCommand(config: Config, command = programName): string {
 }
 
 function stateOf(fleet: Fleet): FleetState {
-  const instances = fleet.members().leases.filter(({ state }) => state === "live").length;
+  const instances = fleet.members().leases.length;
   return { holds: fleet.holds(), instances };
 }
 

@@ -3,36 +3,18 @@
  * sign-in, the screen.
  */
 
-import { create, type DescMessage, isMessage, type Message, type MessageShape } from "@bufbuild/protobuf";
-import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
-import { RunState } from "#gen/keyrun/v1/run_pb.ts";
-import {
-  GetRunResponseSchema,
-  type RunAppRequest,
-  RunAppResponseSchema,
-  RunService,
-} from "#gen/keyrun/v1/run_service_pb.ts";
 import { createTranscoder } from "#transcode/transcoder.ts";
-import type { AppRecord } from "../apps/app-store.ts";
 import type { AuditLog } from "../audit/audit-log.ts";
 import { credentialOf, requestBytesMaxOf } from "../auth/policy.ts";
-import type { Call } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
-import { bounds } from "../bounds.ts";
 import type { HttpHandler, HttpRequest } from "../http/handler.ts";
 import { createScreenHandler, type ScreenFiles } from "../http/screen.ts";
 import { compress, createStaticBody } from "../http/static-body.ts";
-import { fail } from "../refusal/refusal.ts";
 import { openApiFacts, writeOpenApi } from "../rest/openapi.ts";
 import { createOperationsHandler } from "../rest/operations-handler.ts";
-import { readPreferences } from "../rest/preferences.ts";
 import { createRestHandler } from "../rest/rest-handler.ts";
-import { Accepted, type RestMethod, type RestWork } from "../rest/rest-method.ts";
+import { createRestMethods } from "../rest/rest-methods.ts";
 import type { Readiness } from "../rpc/health.ts";
-import { refusalOf } from "../run/background/background-service.ts";
-import { runBounds } from "../run/run-bounds.ts";
-import type { FindRunnableApp } from "../run/runner.ts";
 import type { Config } from "../settings/config.ts";
 import { isLoopbackHost } from "../settings/host.ts";
 import { createSignInHandler } from "../sign-in/sign-in-handler.ts";
@@ -61,7 +43,7 @@ export async function createPublicHandler(parts: {
     const rest = createRestHandler({
       clock,
       transcoder,
-      methods: [...runsOverRest(services), leakReports(services)],
+      methods: createRestMethods({ ...services, runs: services.runService }),
       policy: { credentialOf: (method) => credentialOf(method, "public"), requestBytesMaxOf },
       admit: services.admit,
       allowance,
@@ -74,113 +56,6 @@ export async function createPublicHandler(parts: {
     return (request) => (request.target.startsWith("/api/") ? rest(request) : others(request));
   };
 }
-
-/**
- * A run over REST calls the same functions as the RPC handlers, without the machinery of streams.
- */
-function runsOverRest({ runService, findRunnableApp }: Services): readonly RestMethod[] {
-  const { runFound, streamFound } = runService;
-  const { runApp, streamApp, getRun, listRuns, cancelRun } = RunService.method;
-  const answer: AnswerFor<typeof runApp.input> = (app, request, call) => {
-    const prefer = call.header("prefer");
-    const isAsync = prefer !== undefined && readPreferences(prefer).respondAsync;
-    return isAsync && runService.offersBackground()
-      ? answerAsync(runService, { app, request, waitSeconds: readPreferences(prefer).waitSeconds }, call)
-      : runFound(app, request, call);
-  };
-  return [
-    ofApp(findRunnableApp, { method: runApp, answer }),
-    ofApp(findRunnableApp, { method: streamApp, answer: streamFound }),
-    plain(getRun, async (request, call) => {
-      const prefer = call.header("prefer");
-      const seconds = prefer === undefined ? undefined : readPreferences(prefer).waitSeconds;
-      if (request.wait === undefined && seconds !== undefined) request.wait = durationFromMs(1_000 * seconds);
-      const answer = await runService.getRun(request, call);
-      call.responseHeaders.set("cache-control", "no-store");
-      return create(getRun.output, answer);
-    }),
-    plain(listRuns, async (request, call) => {
-      const answer = await runService.listRuns(request, call);
-      call.responseHeaders.set("cache-control", "no-store");
-      return create(listRuns.output, answer);
-    }),
-    plain(cancelRun, async (request, call) =>
-      create(cancelRun.output, await runService.cancelRun(request, call)),
-    ),
-  ];
-}
-
-/** Answers a run with `Prefer: respond-async` (RFC 7240): before its end, or as one waited for. */
-async function answerAsync(
-  { startFound }: Services["runService"],
-  { app, request, waitSeconds }: { app: AppRecord; request: RunAppRequest; waitSeconds: number | undefined },
-  call: Call,
-): Promise<Message | Accepted> {
-  const seconds = waitSeconds && Math.min(waitSeconds, runBounds.runWaitMsMax / 1_000);
-  const wait = seconds === undefined ? "" : `, wait=${seconds}`;
-  call.responseHeaders.set("preference-applied", `respond-async${wait}`);
-  call.responseHeaders.set("vary", "Prefer");
-  call.responseHeaders.set("cache-control", "no-store");
-  const asked = { waitMs: 1_000 * (seconds ?? 0), ...(request.text !== undefined && { text: request.text }) };
-  request.text = "";
-  const run = await startFound(app, asked, call);
-  if (run.state === RunState.RUNNING) {
-    call.responseHeaders.set("location", `/api/runs/${run.runId}`);
-    call.responseHeaders.set("retry-after", String(bounds.retryAfterAcceptedS));
-    return new Accepted(RunService.method.getRun, create(GetRunResponseSchema, { run }));
-  }
-  if (run.error) throw refusalOf(run.error);
-  const { runId, appId, text } = run;
-  if (text === undefined) throw fail("IDEMPOTENCY_ANSWER_GONE");
-  return create(RunAppResponseSchema, { runId, appId, text });
-}
-
-/** A method whose path names nothing that could be refused before the body is read. */
-function plain<Input extends DescMessage>(
-  method: RestMethod["method"] & { readonly input: Input },
-  answer: (request: MessageShape<Input>, call: Call) => Promise<Message>,
-): RestMethod {
-  const { input } = method;
-  return {
-    method,
-    prepare: () => (request, call) => {
-      if (!isMessage(request, input)) throw new Error(`no ${input.typeName}: ${request.$typeName}`);
-      return answer(request, call);
-    },
-  };
-}
-
-function leakReports({ revokeLeakedKey }: Services): RestMethod {
-  const method = KeyService.method.revokeLeakedKey;
-  return plain(method, async (request, call) => create(method.output, await revokeLeakedKey(request, call)));
-}
-
-/** A method of an app, which is found before the body is read. */
-function ofApp<Input extends DescMessage>(
-  findRunnableApp: FindRunnableApp,
-  { method, answer }: { method: RestMethod["method"] & { input: Input }; answer: AnswerFor<Input> },
-): RestMethod {
-  const { input } = method;
-  const work =
-    (app: AppRecord): RestWork =>
-    (request, call) => {
-      if (!isMessage(request, input)) throw new Error(`no ${input.typeName}: ${request.$typeName}`);
-      return answer(app, request, call);
-    };
-  return {
-    method,
-    async prepare(principal, captures) {
-      if (principal.kind !== "api_key") throw new Error(`${method.toString()} needs the team of a key`);
-      return work(await findRunnableApp(principal, captures.get("app_id") ?? ""));
-    },
-  };
-}
-
-type AnswerFor<Input extends DescMessage> = (
-  app: AppRecord,
-  request: MessageShape<Input>,
-  call: Call,
-) => ReturnType<RestWork>;
 
 /**
  * Puts the screen and sign-in before a handler. Where nobody can sign in, there is no screen

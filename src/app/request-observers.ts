@@ -2,7 +2,7 @@
 
 import type { DescService } from "@bufbuild/protobuf";
 import { bindingsOf } from "#transcode/binding.ts";
-import type { Admission, Admit, Applicant } from "../admission/admission.ts";
+import type { Admit } from "../admission/admission.ts";
 import { type AccessLog, createAccessLog } from "../http/access-log.ts";
 import type { Mount } from "../http/handler.ts";
 import { noteOutcomes, type Outcomes } from "../http/outcomes.ts";
@@ -61,18 +61,13 @@ export function nameRoutes(services: readonly DescService[], screenPaths: Iterab
 
 /** The same admission, with the proven key and its team in the notes of the request. */
 export function noteCallers(admit: Admit): Admit {
-  return (applicant, allowance) => {
-    const admission = admit(applicant, allowance);
-    return admission instanceof Promise
-      ? admission.then((later) => noted(applicant, later))
-      : noted(applicant, admission);
+  return async (applicant, allowance) => {
+    const admission = await admit(applicant, allowance);
+    const { notes } = applicant;
+    const { principal } = admission;
+    if (notes === undefined || principal === undefined) return admission;
+    notes.keyId = principal.keyId;
+    notes.teamId = principal.teamId;
+    return admission;
   };
-}
-
-function noted({ notes }: Applicant, admission: Admission): Admission {
-  const { principal } = admission;
-  if (notes === undefined || principal === undefined) return admission;
-  notes.keyId = principal.keyId;
-  notes.teamId = principal.teamId;
-  return admission;
 }

@@ -24,7 +24,7 @@ import { createRevokeLeakedKey } from "../keys/revoke-leaked-key.ts";
 import { createRotateKey } from "../keys/rotate-key.ts";
 import type { ServiceSecrets } from "../keys/service-secrets.ts";
 import { createUpdateKey } from "../keys/update-key.ts";
-import { createVerifyKey } from "../keys/verify-key.ts";
+import { createKeyVerifier } from "../keys/verify-key.ts";
 import { createWatchedUses, createWatchKeys, type WatchKeysParts } from "../keys/watch-keys.ts";
 import type { TeamLimiter } from "../limit/limit-decision.ts";
 import { createLimiter } from "../limit/limiter.ts";
@@ -34,8 +34,7 @@ import type { TeamBelongings } from "../teams/delete-team.ts";
 import { createTeamService } from "../teams/team-service.ts";
 import { createGetUsage } from "../usage/get-usage.ts";
 import { createUsage, type Usage } from "../usage/usage.ts";
-import { keyLifeSchema, longRunsSchema, requireSchema } from "./membership.ts";
-import { meterVerdicts, meterVerify } from "./meters.ts";
+import { meterVerdicts, meterVerifier } from "./meters.ts";
 import { noteCallers } from "./request-observers.ts";
 import { type Runs, type RunsParts, wireRuns } from "./wire-runs.ts";
 
@@ -129,7 +128,6 @@ function wireKeys(parts: ServicesParts) {
     randomBytes,
     changeSecurityState,
     publish,
-    requireUpgraded: () => requireSchema(parts.membership, keyLifeSchema),
     expiring: audit.keyExpired,
   };
   const keyring = createKeyring({
@@ -146,7 +144,7 @@ function wireKeys(parts: ServicesParts) {
     lastUses,
     keyEvents,
     activeKeys: activeKeys.count,
-    verifyKey: meterVerify(createVerifyKey({ clock, form, secrets, evidence: caches.keys }), metrics),
+    verifier: meterVerifier(createKeyVerifier({ clock, form, secrets, evidence: caches.keys }), metrics),
     watchedUses: createWatchedUses({ clock, events: keyEvents, list: keyring.list }),
     keySweep: createKeySweep({
       clock,
@@ -203,7 +201,7 @@ function wireDecisions(
   const limits = { clock, limiter: parts.sharedLimit ?? limiter, limitOf, teams: caches.teams };
   const decide = createDecide({
     ...limits,
-    verifyKey: keys.verifyKey,
+    verifier: keys.verifier,
     keyUsed: keys.lastUses.record,
     usage: usage.count,
     mayAdmit,
@@ -303,7 +301,6 @@ function wireAppService({ clock, stores, caches, membership }: ServicesParts, { 
     teams,
     store: stores.apps,
     changeSecurityState,
-    requireLongRuns: () => requireSchema(membership, longRunsSchema),
     cancelRuns: background.cancelAll,
   });
 }

@@ -10,7 +10,7 @@ import { checkPolicy } from "../auth/policy.ts";
 import { bounds } from "../bounds.ts";
 import { createFleetService } from "../fleet/fleet.ts";
 import { createOutcomes } from "../http/outcomes.ts";
-import { cutText, Refusal, unavailable } from "../refusal/refusal.ts";
+import { cutText, fail, Refusal, unavailable } from "../refusal/refusal.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import { auditService, createAuditCalls } from "../rpc/audit/audit-calls.ts";
 import { checkAudited } from "../rpc/audit/audited-methods.ts";
@@ -206,7 +206,7 @@ function watchAccessOf({ watchAccess }: SignIn, { check }: ServiceAccess): SignI
 function streams({ keyEvents }: Services, streamsEnd: AbortController): Drainable {
   const closeConnections = () => {
     keyEvents.close();
-    streamsEnd.abort();
+    streamsEnd.abort(fail("UNAVAILABLE"));
   };
   return { closeConnections, stopAccepting: () => {}, drained: async () => {}, destroy: () => {} };
 }

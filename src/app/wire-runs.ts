@@ -8,7 +8,7 @@ import type { ByteBudget } from "../limit/byte-budget.ts";
 import type { Log } from "../log/log.ts";
 import { createRedaction, type Redact } from "../log/redaction.ts";
 import type { Metrics } from "../metrics/metrics.ts";
-import { fail, refusalFrom } from "../refusal/refusal.ts";
+import { refusalFrom } from "../refusal/refusal.ts";
 import { createAppRunner } from "../run/app-runner.ts";
 import { createBackgroundRuns } from "../run/background/background-runs.ts";
 import { createBackgroundService } from "../run/background/background-service.ts";
@@ -24,7 +24,7 @@ import type { Stores } from "../store/stores.ts";
 import type { Traces } from "../traces/traces.ts";
 import type { Usage } from "../usage/usage.ts";
 import type { Caches } from "./caches.ts";
-import { longRunsSchema, type Membership, requireSchema } from "./membership.ts";
+import type { Membership } from "./membership.ts";
 import { createStreamMeters, meterRuns } from "./meters.ts";
 
 export interface RunsParts {
@@ -115,10 +115,7 @@ export function wireRuns(parts: RunsParts & { readonly randomBytes: RandomBytes 
     findRunnableApp,
     bytes,
     newRunId,
-    requireOffered() {
-      if (config.idempotencyHours === 0) throw fail("BACKGROUND_RUNS_OFF");
-      requireSchema(parts.membership, longRunsSchema);
-    },
+    isOffered: config.idempotencyHours > 0,
   });
   parts.membership.listen({
     apply(changes) {

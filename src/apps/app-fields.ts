@@ -56,15 +56,6 @@ const updatePaths = [
   ...(["timeout", "stream_timeout", "background_timeout"] as const),
 ] as const;
 
-/**
- * Whether the message asks for what a Keyrun before long runs would not keep to: it cuts every run
- * at 30 s, and knows no runs in the background. `values` is what was read of the message.
- */
-export function needsLongRuns(app: App | undefined, values: AppChange): boolean {
-  const namesBackground = values.backgroundTimeoutMs !== undefined && app?.backgroundTimeout !== undefined;
-  return namesBackground || (values.timeoutMs ?? 0) > bounds.appTimeoutMsDefault;
-}
-
 function readMask(mask: FieldMask | undefined): ReadonlySet<UpdatePath> {
   const named = new Set<UpdatePath>();
   for (const path of mask?.paths ?? []) {

@@ -12,7 +12,7 @@ import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state
 import { fail, unavailable } from "../refusal/refusal.ts";
 import { requireTeam, whileTeamsStay } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
-import { needsLongRuns, readChange, readNewApp, readUpdate, redacted } from "./app-fields.ts";
+import { readChange, readNewApp, readUpdate, redacted } from "./app-fields.ts";
 import type { AppChange, AppRecord, AppStore, BackendRecord } from "./app-store.ts";
 
 /** `keyrun.v1.AppService` without `CheckApp`: the apps, and where their runs are sent. */
@@ -21,8 +21,6 @@ export function createAppService(parts: {
   teams: RecordSource<TeamRecord>;
   clock: Clock;
   changeSecurityState: ChangeSecurityState<"app", FlooredChange<AppRecord>>;
-  /** Throws FLEET_UPGRADING while an instance of the fleet knows no long runs. */
-  requireLongRuns(): void;
   /** Ends what runs of the app in the background, but not for these teams. */
   cancelRuns(runs: { readonly appId: string; readonly exceptTeamIds?: readonly string[] }): Promise<void>;
 }): Omit<ServiceMethods<typeof AppService>, "checkApp"> {
@@ -44,7 +42,6 @@ export function createAppService(parts: {
   return {
     async createApp(request) {
       const given = readNewApp(request.app, clock.unixMs());
-      if (needsLongRuns(request.app, given)) parts.requireLongRuns();
       const created = await whileTeamsStay(
         teams,
         { teamIds: given.teamIds, param: "app.team_ids" },
@@ -76,7 +73,6 @@ export function createAppService(parts: {
       for (let tries = 0; tries < bounds.appUpdateTriesMax; tries++) {
         const stored = (await store.find(id)) ?? missingApp(id);
         const change = readChange(message, paths, stored);
-        if (needsLongRuns(message, change)) parts.requireLongRuns();
         const changed = await whileTeamsStay(
           teams,
           { teamIds: change.teamIds ?? [], param: "app.team_ids" },

@@ -81,25 +81,25 @@ export function verdictOf(evidence: KeyEvidence, clock: Pick<Clock, "unixMs">): 
  */
 export type LookUpGuard = (address: string, lookUp: () => Promise<KeyVerdict>) => Promise<KeyVerdict>;
 
-/**
- * Verifies a full value. Synchronous where the key's evidence is cached or the value's form rules
- * it out; then neither the store nor the guard is used.
- */
-export type VerifyKey = (
-  value: string,
-  caller: { readonly address: string },
-  guard: LookUpGuard,
-) => KeyVerdict | Promise<KeyVerdict>;
+/** Verifies full values. */
+export interface KeyVerifier {
+  /**
+   * The verdict as of now, where the key's evidence is cached or the value's form rules it out.
+   * Undefined where the store must be read.
+   */
+  peek(value: string): KeyVerdict | undefined;
+  /** The verdict where `peek` knows none: by one look-up in the store, which the guard does. */
+  load(value: string, caller: { readonly address: string }, guard: LookUpGuard): Promise<KeyVerdict>;
+}
 
 /** The guard for callers that are trusted not to guess: it only does the look-up. */
 export const unguarded: LookUpGuard = (_address, lookUp) => lookUp();
 
 /**
- * Checks whether a key that was admitted still has its rights: throws the refusal that a new
- * request would get. Synchronous where the key's evidence is in memory. Rejects with the error of
- * the store if it can't be read.
+ * Checks whether a key that was admitted still has its rights: rejects with the refusal that a new
+ * request would get, or with the error of the store if it can't be read.
  */
-export type CheckKey = (keyId: string) => void | Promise<void>;
+export type CheckKey = (keyId: string) => Promise<void>;
 
 /** What a decision about a presented key depends on, beside the key. */
 export interface Question {
@@ -138,14 +138,11 @@ export type Decision<Rate> =
     });
 
 /**
- * Decides whether a key may do something of this cost: the key, the hold on the store, the team,
- * the limit. Synchronous when everything is in memory (the common case): a promise would cost more
- * than the check.
- *
- * Throws, or rejects with, the refusal UNAVAILABLE where nothing can be decided now, and
+ * Decides whether a key may do something of this cost: the lease of the store, the key, the team,
+ * the limit. Rejects with the refusal UNAVAILABLE where nothing can be decided now, and with
  * INVALID_ARGUMENT where the cost is more than the plan's whole limit, or the key's.
  */
-export type Decide<Rate> = (value: string, question: Question) => Decision<Rate> | Promise<Decision<Rate>>;
+export type Decide<Rate> = (value: string, question: Question) => Promise<Decision<Rate>>;
 
 /** What a key may not do of what its team may. It is fixed when the key is created. */
 export interface KeyRestrictions {

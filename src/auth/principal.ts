@@ -14,7 +14,6 @@ import type {
   MessageShape,
 } from "@bufbuild/protobuf";
 import type { RequestNotes } from "../http/request-notes.ts";
-import type { Refusal } from "../refusal/refusal.ts";
 import type { KeyRestrictions, LookUpGuard } from "./key-evidence.ts";
 import type { NamedService } from "./require-service.ts";
 
@@ -73,13 +72,11 @@ export interface Call {
   readonly address: string;
   /** Undefined if requests are not watched. */
   readonly notes?: RequestNotes | undefined;
-  /** Aborted when the caller goes away, its deadline passes, or the drain's time is over. */
-  readonly signal: AbortSignal;
   /**
-   * Calls `end` once, when `signal` would be aborted, with its reason; at once if it is already.
-   * Costs less than a signal. May call it after the call's work has ended.
+   * Aborted when the caller goes away, its deadline passes, or the drain's time is over. Its reason
+   * is always a `Refusal`. It may be aborted after the call's work has ended.
    */
-  whenGone(end: (refusal: Refusal) => void): void;
+  readonly signal: AbortSignal;
   /**
    * Returns one entry of the request's metadata by its lower-case name, joined as by `headerOf`.
    * Costs less than `requestHeaders`.

@@ -47,15 +47,15 @@ const columns = [
 ];
 
 /** What is known of an instance, as `--json` prints it. */
-function instanceOf({ id, facts, state, silentMs, limits }: SeenInstance) {
+function instanceOf({ id, facts, silentMs, limits }: SeenInstance) {
   const isSilent = silentMs >= fleetTimes.leaseMs / 4;
   return {
     id,
     address: facts.address,
     version: facts.version === "" ? null : facts.version,
-    state: state === "live" && isSilent ? "silent" : state,
+    state: isSilent ? "silent" : "live",
     /** At most: it counts from before the heartbeat that was seen. */
-    leaseLeftMs: state === "live" ? Math.max(0, fleetTimes.leaseMs - silentMs) : 0,
+    leaseLeftMs: Math.max(0, fleetTimes.leaseMs - silentMs),
     share: limits?.share ?? null,
     limitMode: limits?.mode ?? null,
     redisMark: limits?.redisMark ?? null,

@@ -20,6 +20,7 @@ import { type Config, isEmbedded, type OidcConfig, type SharedLimitConfig } from
 import { createSecretFiles, dataFolderRefused, makeDataFolder } from "../settings/data-folder.ts";
 import { writeHostAndPort } from "../settings/host.ts";
 import { inspectStore } from "../store/open-stores.ts";
+import { schemaNumber } from "../store/schema-number.ts";
 import type { StoreInspection } from "../store/stores.ts";
 import { CommandFailure } from "./failures.ts";
 
@@ -85,17 +86,17 @@ function fleet(config: Config, inspection: StoreInspection): string {
   const seconds = bounds.servedLookMs / 1_000;
   if (!config.sharedLimit) throw new StartRefused(fleetServes(instances.length)(seconds));
   if (isServed) throw new StartRefused(loneInstanceServes(seconds));
-  const words = refusalToJoin(ownFacts(config, inspection), factsBefore(instances));
+  const words = refusalToJoin(ownFacts(config), factsBefore(instances));
   if (words !== undefined) throw new StartRefused(words);
   if (instances.length === 0) return "no instance serves the database";
   return `${instances.length === 1 ? "1 instance serves" : `${instances.length} instances serve`} the database`;
 }
 
 /** The settings of a fleet hold the token and the secrets: an instance without them is refused. */
-function ownFacts(config: Config, { newestSchema = 0 }: StoreInspection): InstanceFacts {
+function ownFacts(config: Config): InstanceFacts {
   const { serviceToken = "", secrets: own = [] } = config;
   const secretVersions = createServiceSecrets(own).versions;
-  return factsFrom(config, { version: readVersion(), schema: newestSchema, secretVersions, serviceToken });
+  return factsFrom(config, { version: readVersion(), schema: schemaNumber, secretVersions, serviceToken });
 }
 
 /** Without an inspection nobody knows which fleet's Redis it has to be. */

@@ -110,9 +110,8 @@ export async function serveAlone(control: ControlStore, parts: AloneParts): Prom
 /** What an instance alone says of itself. */
 export const factsAlone: InstanceFacts = {
   alone: true,
-  // It keeps out a Keyrun of the version before, which has never heard of `alone` and would join.
-  protocol: 2,
   // The rest is of no use to those that may not join anyway.
+  protocol: 0,
   version: "",
   schema: 0,
   secretVersions: [],

@@ -62,12 +62,10 @@ export interface LeaseRecord {
   readonly n: number;
   /** The instance acts on all changes up to this `seq`. */
   readonly ack: number;
-  /** Fenced by an older Keyrun: never live again, so its instance must register anew. */
-  readonly state: "live" | "fenced";
   /** Grows with every registration, so it says who came first. */
   readonly order: number;
   readonly facts: InstanceFacts;
-  /** As of its last heartbeat. Absent: its version says nothing of it. */
+  /** As of its last heartbeat. */
   readonly limits?: InstanceLimits | undefined;
   /** The share of the limits that it took over from an instance that had left. */
   readonly share?: HandedShare | undefined;
@@ -126,14 +124,14 @@ export interface ControlStore {
   /** Linearizable: it shows every step that was acknowledged before it was called. */
   read(): Promise<ControlView>;
   /**
-   * Adds a live record under a new id, with n 1, ack at the newest `seq`, and the next order. Call
+   * Adds a record under a new id, with n 1, ack at the newest `seq`, and the next order. Call
    * it with one id once only, whatever became of the first call. A record that exists under the id
    * stays as it is.
    */
   register(id: string, facts: InstanceFacts, limits?: InstanceLimits): Promise<ControlView>;
   /**
-   * Raises the live record's n by one, its ack to `ack` if that is higher, and notes the limits, if
-   * any. Undefined where the record is fenced, gone, or an older one, whose n is below `nSeen`, as
+   * Raises the record's n by one, its ack to `ack` if that is higher, and notes the limits, if
+   * any. Undefined where the record is gone, or an older one, whose n is below `nSeen`, as
    * after the restore of a backup; it then changes nothing.
    */
   beat(id: string, step: BeatStep): Promise<ControlView | undefined>;
@@ -147,15 +145,15 @@ export interface ControlStore {
   bringPlanLimits(brought: HeldPlanLimits): Promise<HeldPlanLimits | undefined>;
   /** Removes the record if it is there. */
   remove(id: string): Promise<void>;
-  /** Removes the record if it is live, and makes its share vacant in the same step. */
+  /** Removes the record if it is there, and makes its share vacant in the same step. */
   vacate(id: string, share: HandedShare): Promise<void>;
   /**
-   * Gives a vacant share to the live record; false where the share is not vacant any more, is
-   * another one, or the record is not live or has taken one over before.
+   * Gives a vacant share to the record; false where the share is not vacant any more, is
+   * another one, or the record is gone or has taken one over before.
    */
   takeOver(id: string, share: HandedShare): Promise<boolean>;
   /** Removes the share if it is vacant. */
   dropVacant(slot: number): Promise<void>;
   /** Removes the record if it is still as it was seen; false where it is not. */
-  removeUnchanged(id: string, seen: Pick<LeaseRecord, "n" | "state">): Promise<boolean>;
+  removeUnchanged(id: string, seen: Pick<LeaseRecord, "n">): Promise<boolean>;
 }

@@ -231,9 +231,7 @@ export async function joinFleet(parts: FleetParts): Promise<Fleet> {
 }
 
 function othersAddresses({ leases }: ControlView, isOwn: (id: string) => boolean): string[] {
-  return leases.flatMap(({ id, state, facts }) =>
-    state === "live" && facts.address !== null && !isOwn(id) ? [facts.address] : [],
-  );
+  return leases.flatMap(({ id, facts }) => (facts.address !== null && !isOwn(id) ? [facts.address] : []));
 }
 
 /** `nudged` is called with each nudge of another instance; undefined where there is no fleet. */

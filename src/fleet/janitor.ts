@@ -30,8 +30,8 @@ export function createJanitor(parts: {
   async function clean(former: readonly string[], resting: boolean): Promise<void> {
     for (const id of former) await control.remove(id);
     if (resting) return;
-    for (const { id, n, state } of observations.lapsed()) {
-      if (!registration.isOwn(id)) await control.removeUnchanged(id, { n, state });
+    for (const { id, n } of observations.lapsed()) {
+      if (!registration.isOwn(id)) await control.removeUnchanged(id, { n });
     }
     for (const slot of shares.longVacant()) await control.dropVacant(slot);
   }

@@ -12,11 +12,10 @@ export type LeaseObservations = ReturnType<typeof createLeaseObservations>;
 export function createLeaseObservations(clock: Clock, lapseMs: number) {
   const observations = new Map<string, LeaseObservation>();
 
-  /** Its n only ever grows, and it is never live again once it was fenced. */
-  function seeRecord({ id, n, state }: LeaseRecord): void {
+  /** Its n only ever grows. */
+  function seeRecord({ id, n }: LeaseRecord): void {
     const seen = observations.get(id);
-    if (!seen || n > seen.n) observations.set(id, { n, state, sinceMs: clock.monotonicMs() });
-    else if (n === seen.n && state === "fenced") observations.set(id, { ...seen, state });
+    if (!seen || n > seen.n) observations.set(id, { n, sinceMs: clock.monotonicMs() });
   }
 
   return {
@@ -30,24 +29,23 @@ export function createLeaseObservations(clock: Clock, lapseMs: number) {
     },
     /**
      * When the lease of the record is over, if no later step extends it; undefined where it is not
-     * there. What extended it was sent before its n was first seen. A fence is no such step: it
-     * makes the lease no longer.
+     * there. What extended it was sent before its n was first seen.
      */
     lapseTimeMs(id: string): number | undefined {
       const seen = observations.get(id);
       return seen && seen.sinceMs + lapseMs;
     },
     /** The records, as they were last seen, whose n has not grown until their leases were over. */
-    lapsed(): readonly Pick<LeaseRecord, "id" | "n" | "state">[] {
+    lapsed(): readonly Pick<LeaseRecord, "id" | "n">[] {
       const nowMs = clock.monotonicMs();
       return [...observations]
         .filter(([, { sinceMs }]) => nowMs >= sinceMs + lapseMs)
-        .map(([id, { n, state }]) => ({ id, n, state }));
+        .map(([id, { n }]) => ({ id, n }));
     },
   };
 }
 
-interface LeaseObservation extends Pick<LeaseRecord, "n" | "state"> {
+interface LeaseObservation extends Pick<LeaseRecord, "n"> {
   readonly sinceMs: number;
 }
 

@@ -118,7 +118,7 @@ export function createRegistration(
     register,
     /**
      * One heartbeat: acknowledges what is applied, applies what is new, and extends the lease.
-     * Where the record is fenced, gone, or an older one of its own, it forgets everything and
+     * Where the record is gone, or an older one of its own, it forgets everything and
      * registers anew.
      */
     async beat(): Promise<void> {

@@ -40,16 +40,15 @@ export function createShares(clock: Clock, standingMs: number) {
     /** Notes who is live, and which shares are vacant, in the view of an own step. */
     see({ leases, vacant = [] }: ControlView): void {
       const nowMs = clock.monotonicMs();
-      const live = leases.filter(({ state }) => state === "live");
-      ownRecord = live.find(({ id }) => id === own?.id);
+      ownRecord = leases.find(({ id }) => id === own?.id);
       const vacantSlots = new Set(vacant.map(({ slot }) => slot));
-      const shown = new Set([...live.map(slotOf), ...vacantSlots]);
+      const shown = new Set([...leases.map(slotOf), ...vacantSlots]);
       for (const slot of shown) {
         const vacantMs = vacantSlots.has(slot) ? (slots.get(slot)?.vacantMs ?? nowMs) : undefined;
         slots.set(slot, { vacantMs, goneMs: undefined });
       }
       // It never had the share of its own order.
-      for (const { order, share } of live) if (share) slots.delete(order);
+      for (const { order, share } of leases) if (share) slots.delete(order);
       for (const [number, slot] of slots) {
         if (!shown.has(number)) slot.goneMs ??= nowMs;
         if (!counts(slot, nowMs)) slots.delete(number);

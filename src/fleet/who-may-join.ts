@@ -83,7 +83,7 @@ export function loneInstanceServes(seconds: number): string {
 export function refusalOfRedis(redisMark: string | undefined, others: readonly LeaseRecord[]) {
   const isElsewhere = ({ limits }: LeaseRecord) =>
     typeof limits?.redisMark === "string" && limits.redisMark !== redisMark;
-  const other = others.find((each) => each.state === "live" && isElsewhere(each));
+  const other = others.find(isElsewhere);
   // Without a mark this instance counts in no Redis now. It compares when it does.
   if (!other || redisMark === undefined) return undefined;
   const { facts, limits } = other;
@@ -92,8 +92,8 @@ export function refusalOfRedis(redisMark: string | undefined, others: readonly L
 }
 
 /**
- * The facts of the live instances that joined before the one with this id, or of all others. One
- * that comes back after a fence joins anew: instances that joined meanwhile did not look at it.
+ * The facts of the instances that joined before the one with this id, or of all others. One
+ * that comes back after its removal joins anew: instances that joined meanwhile did not look at it.
  */
 export function factsBefore(leases: readonly LeaseRecord[], ownId?: string): InstanceFacts[] {
   return leasesBefore(leases, ownId).map(({ facts }) => facts);
@@ -102,7 +102,7 @@ export function factsBefore(leases: readonly LeaseRecord[], ownId?: string): Ins
 /** The records of the same instances. */
 export function leasesBefore(leases: readonly LeaseRecord[], ownId?: string): LeaseRecord[] {
   const ownOrder = leases.find(({ id }) => id === ownId)?.order ?? Number.POSITIVE_INFINITY;
-  return leases.filter(({ state, order }) => state === "live" && order < ownOrder);
+  return leases.filter(({ order }) => order < ownOrder);
 }
 
 /**
@@ -135,14 +135,6 @@ export async function awaitMayJoin(parts: {
 
 /** The time of the looks before and after a lapse. */
 const lapseSlackMs = 1_000;
-
-/**
- * Whether every instance knows this schema. Until then, none may store what restricts a right in a
- * way that an older instance would not see. A fenced instance counts: its lease may not be over.
- */
-export function everyInstanceHas(schema: number, leases: readonly LeaseRecord[]): boolean {
-  return leases.every(({ facts }) => facts.schema >= schema);
-}
 
 /** The facts of an instance with these settings. */
 export function factsFrom(

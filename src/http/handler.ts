@@ -1,5 +1,5 @@
 import type { Entry } from "../metrics/metrics.ts";
-import { fail, Refusal } from "../refusal/refusal.ts";
+import { fail, type Refusal } from "../refusal/refusal.ts";
 import type { RequestNotes } from "./request-notes.ts";
 
 /**
@@ -41,15 +41,10 @@ export interface HttpRequest {
    */
   bodyChunks(bytesOf?: BytesOfBody): BodyChunkSource;
   /**
-   * Returns a signal that is aborted when the caller disconnects before the last byte of the
-   * response is written, or at the end of the drain. Created on the first call.
+   * Aborted when the caller disconnects before the last byte of the response is written, or at the
+   * end of the drain. Its reason is always a `Refusal`. Made on first use.
    */
-  signal(): AbortSignal;
-  /**
-   * Calls `end` once, when the signal would be aborted, with its reason; at once if it is already.
-   * Costs less than a signal. Never calls it after the last byte of the response was written.
-   */
-  whenGone(end: EndCall): void;
+  readonly signal: AbortSignal;
 }
 
 /** Chunks of a body. They count as held until `release`, or until no more of them can come. */
@@ -151,18 +146,6 @@ export interface Mount {
  */
 export type RefusalForm = "json" | "json_for_rpc" | "grpc";
 
-/** Called once with the refusal with which the work must end. Does not throw. */
-export type EndCall = (refusal: Refusal) => void;
-
-/** Returns one call for several that wait for the same end, in their order. */
-export function inTurn(before: EndCall | undefined, end: EndCall): EndCall {
-  if (before === undefined) return end;
-  return (refusal) => {
-    before(refusal);
-    end(refusal);
-  };
-}
-
 /** Returns the body's bytes. Throws the refusal of the request if the body is not there in full. */
 export function wholeBody(body: BodyOutcome, bytesMax: number): Uint8Array {
   if (body.kind === "whole") return body.bytes;
@@ -177,28 +160,34 @@ export function beforeWork({ reason, retryAfterMs }: Refusal): Refusal {
   return fail(reason, retryAfterMs === undefined ? {} : { retryAfterMs });
 }
 
+/** Settles like the promise, or rejects with the signal's reason as soon as that is aborted. */
+export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = Promise.withResolvers<never>();
+  const end = () => aborted.reject(signal.reason);
+  if (signal.aborted) end();
+  else signal.addEventListener("abort", end, { once: true });
+  try {
+    return await Promise.race([aborted.promise, promise]);
+  } finally {
+    signal.removeEventListener("abort", end);
+  }
+}
+
 /**
  * Passes the stream on until the signal is aborted, even while the stream waits for something. Then
- * it throws the refusal that is the signal's reason, otherwise UNAVAILABLE. Without this, a stream
- * that waits for its caller would delay a drain until its end.
+ * it throws the signal's reason. Without this, a stream that waits for its caller would delay a
+ * drain until its end.
  */
 export async function* untilEnded<T>(stream: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
-  let end = () => {};
-  const onAbort = () => end();
-  signal.addEventListener("abort", onAbort, { once: true });
   const messages = stream[Symbol.asyncIterator]();
   try {
     for (;;) {
-      const next = await new Promise<IteratorResult<T>>((resolve, reject) => {
-        end = () => reject(signal.reason instanceof Refusal ? signal.reason : fail("UNAVAILABLE"));
-        if (signal.aborted) end();
-        else messages.next().then(resolve, reject);
-      });
+      signal.throwIfAborted();
+      const next = await unlessAborted(messages.next(), signal);
       if (next.done) return;
       yield next.value;
     }
   } finally {
-    signal.removeEventListener("abort", onAbort);
     // Not awaited: a stream that waits for its caller ends only after the caller has disconnected.
     messages.return?.().catch(() => {});
   }

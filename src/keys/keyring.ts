@@ -59,13 +59,11 @@ export interface KeyringParts extends NewKeyParts {
    */
   readonly publish: (event: KeyEvent) => void;
   readonly expiring: ExpireKeysParts["expiring"];
-  /** Throws while an instance of the fleet does not know that keys end, or are restricted. */
-  readonly requireUpgraded: () => void;
 }
 
 /**
- * Throws the refusals REQUEST_ID_USED, KEY_LIMIT_REACHED, KEY_NOT_FOUND, TEAM_ENDING and
- * FLEET_UPGRADING, and those of the store.
+ * Throws the refusals REQUEST_ID_USED, KEY_LIMIT_REACHED, KEY_NOT_FOUND and
+ * TEAM_ENDING, and those of the store.
  */
 export function createKeyring(parts: KeyringParts): Keyring {
   const { clock, store, teams, activeMax, lastUseTimeMs, changeSecurityState, publish } = parts;
@@ -100,7 +98,6 @@ export function createKeyring(parts: KeyringParts): Keyring {
 
   return {
     async create(order) {
-      if (order.expireTimeMs !== null || order.restrictions !== null) parts.requireUpgraded();
       const { key, value } = mintKey(parts, order);
       noteSubject({ target: key.id });
       const outcome = await whileTeamsStay(

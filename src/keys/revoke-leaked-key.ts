@@ -12,7 +12,7 @@ import type { KeyRecord } from "./key-store.ts";
 import { type KeyForm, redactKeyValue } from "./key-value.ts";
 import { type Keyring, leakReport } from "./keyring.ts";
 import type { ServiceSecrets } from "./service-secrets.ts";
-import { createVerifyKey } from "./verify-key.ts";
+import { createKeyVerifier } from "./verify-key.ts";
 
 export interface RevokeLeakedKeyParts {
   readonly clock: Pick<Clock, "unixMs">;
@@ -39,7 +39,7 @@ type RevokedVerdict = Extract<KeyVerdict, { kind: "revoked" }>;
  */
 export function createRevokeLeakedKey(parts: RevokeLeakedKeyParts): RevokeLeakedKey {
   const { clock, form, secrets, readKey } = parts;
-  const verify = createVerifyKey({
+  const verifier = createKeyVerifier({
     clock,
     form,
     secrets,
@@ -87,7 +87,9 @@ export function createRevokeLeakedKey(parts: RevokeLeakedKeyParts): RevokeLeaked
     if (!form.isWhole(value)) throw noKeyForm(value);
     const { address, guard } =
       principal.kind === "anyone" ? principal : ({ address: "", guard: unguarded } as const);
-    const verdict = await verify(value, { address }, (of, lookUp) => guard(of, () => semaphore.run(lookUp)));
+    const verdict =
+      verifier.peek(value) ??
+      (await verifier.load(value, { address }, (of, lookUp) => guard(of, () => semaphore.run(lookUp))));
     if (verdict.kind === "invalid") throw unknownKey();
     noteKey(notes, verdict);
     noteSubject({ teamId: verdict.teamId, target: verdict.keyId });

@@ -30,7 +30,6 @@ export function createRotateKey(parts: RotateKeyParts): ServiceMethods<typeof Ke
     if (keyId === "") throw fail("INVALID_ARGUMENT", { param: "key_id", problem: "key_id is required." });
     const overlapMs = readOverlap(request.overlap);
     const requestId = readRequestId(request.requestId);
-    parts.requireUpgraded();
     await parts.expireKeys(team.id);
     for (let tries = 0; tries < keyLifeBounds.changeTriesMax; tries++) {
       const old = await store.find(keyId);

@@ -24,8 +24,6 @@ export interface UpdateKeyParts {
   readonly withLastUse: (key: KeyRecord) => KeyRecord;
   readonly publish: (event: KeyEvent) => void;
   readonly expiring: ExpireKeysParts["expiring"];
-  /** Throws while an instance of the fleet does not know that keys end. */
-  readonly requireUpgraded: () => void;
 }
 
 /**
@@ -39,7 +37,6 @@ export function createUpdateKey(parts: UpdateKeyParts): ServiceMethods<typeof Ke
     const { keyId } = request;
     if (keyId === "") throw fail("INVALID_ARGUMENT", { param: "key_id", problem: "key_id is required." });
     const asked = readAsked(request, parts.clock.unixMs());
-    parts.requireUpgraded();
     for (let tries = 0; tries < keyLifeBounds.changeTriesMax; tries++) {
       const stored = await store.find(keyId);
       if (!stored || stored.teamId !== team.id || stored.pendingSinceMs !== null) {

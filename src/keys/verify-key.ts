@@ -3,7 +3,7 @@ import {
   invalidKey,
   type KeyEvidence,
   type KeyRestrictions,
-  type VerifyKey,
+  type KeyVerifier,
   verdictOf,
 } from "../auth/key-evidence.ts";
 import type { Clock } from "../base/clock.ts";
@@ -17,12 +17,12 @@ import type { ServiceSecrets } from "./service-secrets.ts";
  * value was proven before. A value that its form rules out costs neither. All refusals but a proven
  * revocation or expiry look the same and take the same time, so that nobody learns which ids exist.
  */
-export function createVerifyKey(parts: {
+export function createKeyVerifier(parts: {
   clock: Pick<Clock, "unixMs">;
   form: KeyForm;
   secrets: ServiceSecrets;
   evidence: RecordSource<KeyEvidence>;
-}): VerifyKey {
+}): KeyVerifier {
   const { clock, form, secrets, evidence } = parts;
   const verified = createVerifiedValues(secrets);
   const verdictFor = (value: string, found: KeyEvidence | null | undefined) => {
@@ -32,15 +32,21 @@ export function createVerifyKey(parts: {
     return verdictOf(found, clock);
   };
 
-  return (value, caller, guard) => {
-    const keyId = form.idIn(value);
-    if (keyId === undefined) return invalidKey;
-    const cached = evidence.peek(keyId);
-    if (cached) return verdictFor(value, cached);
-    // An absent id is invalid whatever its form. This comes before the check of the tag, whose HMAC
-    // costs more.
-    if (cached === null || !form.isWellFormed(value)) return invalidKey;
-    return guard(caller.address, async () => verdictFor(value, await evidence.load(keyId)));
+  return {
+    peek(value) {
+      const keyId = form.idIn(value);
+      if (keyId === undefined) return invalidKey;
+      const cached = evidence.peek(keyId);
+      if (cached) return verdictFor(value, cached);
+      // An absent id is invalid whatever its form. This comes before the check of the tag, whose
+      // HMAC costs more.
+      return cached === null || !form.isWellFormed(value) ? invalidKey : undefined;
+    },
+    async load(value, caller, guard) {
+      const keyId = form.idIn(value);
+      if (keyId === undefined) return invalidKey;
+      return await guard(caller.address, async () => verdictFor(value, await evidence.load(keyId)));
+    },
   };
 }
 

@@ -6,7 +6,7 @@ import type { Call, Principal } from "../auth/principal.ts";
 import { type Clock, createRepeatedWork } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import { fail, Refusal, refusalFrom, refuseFor } from "../refusal/refusal.ts";
+import { fail, refusalFrom, refuseFor } from "../refusal/refusal.ts";
 import { requireTeam, teamNotFound } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import type { KeyEvent, KeyEvents, KeyWatch } from "./key-events.ts";
@@ -51,7 +51,7 @@ export function createWatchKeys(parts: WatchKeysParts): WatchKeys {
     const stopChecking = keepChecking(parts, { principal: call.principal, team, watch });
     const stop = () => {
       stopChecking();
-      watch.end(call.signal.reason instanceof Refusal ? call.signal.reason : fail("CANCELLED"));
+      watch.end(call.signal.aborted ? call.signal.reason : fail("CANCELLED"));
     };
     // On abort, not on the next pull: a stream whose caller went away may never be pulled again.
     call.signal.addEventListener("abort", stop, { once: true });

@@ -143,11 +143,6 @@ export const reasons = {
     words: "The key is revoked or expired already, so its expiry can't be changed.",
   },
   KEY_NOT_ROTATABLE: { ...failedPrecondition, words: "The key can't be rotated. Create a new one." },
-  FLEET_UPGRADING: {
-    ...failedPrecondition,
-    words:
-      "An instance of this fleet runs an older Keyrun, which does not know this yet. Try again once all are upgraded.",
-  },
   TEAM_HAS_KEYS: {
     ...failedPrecondition,
     words: "Team `{team_id}` has active keys ({active_key_count}), so it was not deleted. Revoke them first.",

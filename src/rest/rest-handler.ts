@@ -11,14 +11,7 @@ import type { AddressAllowanceView, Admit } from "../admission/admission.ts";
 import type { Call, Principal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type {
-  BodyOutcome,
-  EndCall,
-  HttpHandler,
-  HttpRequest,
-  HttpResponse,
-  Refused,
-} from "../http/handler.ts";
+import type { BodyOutcome, HttpHandler, HttpRequest, HttpResponse, Refused } from "../http/handler.ts";
 import { wholeBody } from "../http/handler.ts";
 import { flatHeaders, headersOf, streamHeaders } from "../http/headers.ts";
 import type { Outcomes } from "../http/outcomes.ts";
@@ -141,11 +134,7 @@ class AdmittedRequest implements Call {
 
   /** Created on first use: an app that answers at once never needs one. */
   get signal(): AbortSignal {
-    return this.#asked.request.signal();
-  }
-
-  whenGone(end: EndCall): void {
-    this.#asked.request.whenGone(end);
+    return this.#asked.request.signal;
   }
 
   header(name: string): string | undefined {
@@ -192,12 +181,12 @@ class AdmittedRequest implements Call {
   /** Resolves with the response of a success. Rejects with the refusal. */
   async answer(): Promise<HttpResponse> {
     const { request, rest, route } = this.#asked;
-    const work = await rest.prepare(this.#admission.principal, route.captures);
+    await rest.checkPath?.(this.#admission.principal, route.captures);
     const problem = this.#parts.transcoder.checkMediaType(route, bodyHeadersOf(request));
     // A body of another type is refused at its first byte. Without a body there is no type.
     const body = await request.readBody(problem ? 0 : rest.bodyBytesMax);
     if (problem && body.kind === "too_large") throw problemRefusal(problem);
-    const answer = await work(this.#messageOf(body), this);
+    const answer = await rest.answer(this.#messageOf(body), this);
     return Symbol.asyncIterator in answer ? this.#stream(answer) : this.#succeed(answer);
   }
 

@@ -14,14 +14,11 @@ import {
 import type { Call, CredentialKind, Principal } from "../auth/principal.ts";
 
 /**
- * Does the work of one request. Synchronous if it can be done at once. A server-streaming method
- * returns its messages, which end with the call's signal or when the iterator is returned. Headers
- * and trailers are sent before the first message; what the work sets later is not sent.
+ * What a method answers. A server-streaming method returns its messages, which end with the call's
+ * signal or when the iterator is returned. Headers and trailers are sent before the first message;
+ * what the work sets later is not sent.
  */
-export type RestWork = (
-  request: Message,
-  call: Call,
-) => Message | Accepted | Promise<Message | Accepted> | AsyncIterable<Message>;
+export type RestAnswer = Message | Accepted | Promise<Message | Accepted> | AsyncIterable<Message>;
 
 /** The answer 202: the work goes on. */
 export class Accepted {
@@ -38,14 +35,11 @@ export class Accepted {
 /** A method that REST callers call. */
 export interface RestMethod {
   readonly method: Binding["method"];
-  /**
-   * Returns the work of the method. It is called with the path's values before the body is read,
-   * and refuses what the path alone rules out.
-   */
-  readonly prepare: (
-    principal: Principal,
-    captures: MatchedRoute["captures"],
-  ) => RestWork | Promise<RestWork>;
+  /** Refuses what the path alone rules out. Called with the path's values before the body is read. */
+  readonly checkPath?:
+    | ((principal: Principal, captures: MatchedRoute["captures"]) => Promise<void>)
+    | undefined;
+  readonly answer: (request: Message, call: Call) => RestAnswer;
 }
 
 /** What the policy says of a method on the listener of the REST API. */
@@ -61,7 +55,7 @@ export type RestAdmission = Admission | AnyoneAdmission;
 /** A method with all that the policy says of it. */
 export interface WiredMethod extends RestMethod {
   readonly bodyBytesMax: number;
-  admit(applicant: Applicant, allowance: AddressAllowanceView): RestAdmission | Promise<RestAdmission>;
+  admit(applicant: Applicant, allowance: AddressAllowanceView): Promise<RestAdmission>;
 }
 
 /**
@@ -92,6 +86,6 @@ function admissionBy(
   method: Binding["method"],
 ): WiredMethod["admit"] {
   if (credential === "api_key") return admit;
-  if (credential === "none") return admitAnyone;
+  if (credential === "none") return async (applicant, allowance) => admitAnyone(applicant, allowance);
   throw new Error(`The REST API can't admit callers of ${method.toString()} by: ${credential ?? "no row"}`);
 }

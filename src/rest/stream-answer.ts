@@ -61,7 +61,6 @@ class StreamTexts {
   readonly #messages: AsyncIterator<Message, undefined>;
   readonly #parts: StreamParts;
   readonly #quiet: NodeJS.Timeout;
-  #gone: Refusal | undefined;
   #next: Promise<Next> | undefined;
   #wake: PromiseWithResolvers<Next | "quiet"> | undefined;
   #hasBegun = false;
@@ -70,10 +69,8 @@ class StreamTexts {
   constructor(messages: AsyncIterable<Message>, parts: StreamParts) {
     this.#messages = messages[Symbol.asyncIterator]();
     this.#parts = parts;
-    parts.request.whenGone((refusal) => {
-      this.#gone = refusal;
-      this.#wake?.reject(refusal);
-    });
+    const { signal } = parts.request;
+    signal.addEventListener("abort", () => this.#wake?.reject(signal.reason), { once: true });
     this.#quiet = setTimeout(() => this.#wake?.resolve("quiet"), parts.quietMs);
   }
 
@@ -101,7 +98,8 @@ class StreamTexts {
   async return(): Promise<Text> {
     if (this.#isOver) return over;
     this.#end();
-    const refusal = this.#gone ?? fail("CANCELLED");
+    const { signal } = this.#parts.request;
+    const refusal: Refusal = signal.aborted ? signal.reason : fail("CANCELLED");
     this.#wake?.reject(refusal);
     this.#parts.outcomes.refused(refusal, "rest", this.#parts.request);
     return over;
@@ -115,7 +113,7 @@ class StreamTexts {
 
   /** Waits for the next message, the end of the request, or the end of the silence. */
   async #come(): Promise<Next | "quiet"> {
-    if (this.#gone) throw this.#gone;
+    this.#parts.request.signal.throwIfAborted();
     const wake = Promise.withResolvers<Next | "quiet">();
     this.#wake = wake;
     this.#next ??= this.#messages.next();

@@ -88,13 +88,13 @@ export function createAppRunner({
     const releaseSlot = isBackground ? () => {} : slots.acquire(app, teamId);
     const limits = runs.start(run, isBackground ? app.backgroundTimeoutMs : app.timeoutMs);
     try {
-      if (limits.refusal) throw limits.refusal;
+      limits.signal.throwIfAborted();
       const text = await runnerOf(backend).run(run, backend, limits);
       const fault = faultOf(text, outputBytesMax);
       if (fault) throw fault;
       return text;
     } catch (thrown) {
-      throw limits.refusal ? endedBy(limits.refusal, thrown) : thrown;
+      throw limits.signal.aborted ? endedBy(limits.signal.reason, thrown) : thrown;
     } finally {
       limits.stop();
       releaseSlot();

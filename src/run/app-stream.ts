@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { type StreamAppResponse, StreamAppResponseSchema } from "#gen/keyrun/v1/run_service_pb.ts";
-import { type EndCall, inTurn } from "../http/handler.ts";
+import { unlessAborted } from "../http/handler.ts";
 import { overloaded, textBytes } from "../limit/byte-budget.ts";
 import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
 import { runBounds } from "./run-bounds.ts";
@@ -18,7 +18,7 @@ import type { CheckRight, RightsWatch, WatchRights } from "./watch-rights.ts";
  */
 export class AppStream implements AsyncIterableIterator<StreamAppResponse, undefined> {
   readonly #parts: AppStreamParts;
-  readonly #order: StreamOrder | Promise<StreamOrder>;
+  readonly #order: Promise<StreamOrder>;
   #run: Run | undefined;
   #pieces: Promise<AsyncIterator<string>> | undefined;
   #rights: RightsWatch | undefined;
@@ -26,19 +26,16 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
   #pieceBytes = 0;
   /** How much of the piece was passed on. */
   #passed = 0;
-  #ended: Refusal | undefined;
-  /** Ends the one who waits for the app. */
-  #onEnd: EndCall | undefined;
-  /** Ends the app's call. */
-  #onRunEnd: EndCall | undefined;
+  /** Ends the call of the app, and every wait for it. */
+  readonly #ending = new AbortController();
   #isOver = false;
   #release = () => {};
 
-  constructor(parts: AppStreamParts, order: StreamOrder | Promise<StreamOrder>) {
+  constructor(parts: AppStreamParts, order: Promise<StreamOrder>) {
     this.#parts = parts;
     this.#order = order;
     // The one that returns it may not have asked for a message.
-    if (order instanceof Promise) order.catch(() => {});
+    order.catch(() => {});
   }
 
   [Symbol.asyncIterator](): this {
@@ -73,8 +70,9 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
     if (this.#isOver) return undefined;
     const run = this.#runOf(asked);
     this.#run = run;
-    asked.whenGone((refusal) => this.#end(refusal));
-    if (this.#ended) throw this.#ended;
+    const caller = asked.signal;
+    caller.addEventListener("abort", () => this.#end(caller.reason), { once: true });
+    if (caller.aborted) throw caller.reason;
     const { stream, slots, watchRights, startMsMax } = this.#parts;
     const releaseSlot = slots.acquire(run.app, run.teamId);
     const rights = watchRights(checkRight, (refusal) => this.#end(refusal));
@@ -101,10 +99,7 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
       requestId: asked.requestId,
       traceContext: asked.traceContext,
       callerMsLeft: () => asked.callerMsLeft?.(),
-      whenGone: (end) => {
-        if (this.#ended !== undefined) end(this.#ended);
-        else this.#onRunEnd = inTurn(this.#onRunEnd, end);
-      },
+      signal: this.#ending.signal,
     };
   }
 
@@ -113,7 +108,7 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
     const late = Promise.withResolvers<void>();
     const timer = setTimeout(late.resolve, msMax);
     try {
-      await Promise.race([this.#unlessEnded(pieces), late.promise]);
+      await Promise.race([unlessAborted(pieces, this.#ending.signal), late.promise]);
     } finally {
       clearTimeout(timer);
     }
@@ -122,13 +117,13 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
   /** Returns undefined at the end of the output. */
   async #nextDelta(pieces: Promise<AsyncIterator<string>>): Promise<StreamAppResponse | undefined> {
     if (this.#passed === this.#piece.length) {
-      const begun = await this.#unlessEnded(pieces);
-      const next = await this.#unlessEnded(begun.next());
+      const begun = await unlessAborted(pieces, this.#ending.signal);
+      const next = await unlessAborted(begun.next(), this.#ending.signal);
       if (next.done) return undefined;
       this.#keepPiece(next.value);
     }
-    this.#rights?.look();
-    if (this.#ended) throw this.#ended;
+    this.#rights?.check();
+    this.#ending.signal.throwIfAborted();
     const text = cutPiece(this.#piece, this.#passed, runBounds.streamDeltaBytesMax);
     this.#passed += text.length;
     // What was passed on is not kept while the caller is slow.
@@ -152,23 +147,12 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
     this.#passed = 0;
   }
 
-  /** Settles like the promise, or rejects as soon as the stream is ended. */
-  #unlessEnded<T>(promise: Promise<T>): Promise<T> {
-    return new Promise((resolve, reject) => {
-      if (this.#ended) reject(this.#ended);
-      this.#onEnd = reject;
-      promise.then(resolve, reject);
-    });
-  }
-
   /** Ends the app's call at once, whether or not somebody waits for the next message. */
   #end(refusal: Refusal): void {
-    if (this.#ended !== undefined) return;
-    this.#ended = refusal;
+    if (this.#ending.signal.aborted) return;
     this.#forgetPiece();
     this.#releaseOnce();
-    this.#onRunEnd?.(refusal);
-    this.#onEnd?.(refusal);
+    this.#ending.abort(refusal);
   }
 
   #close(): void {

@@ -42,7 +42,7 @@ export function createCheckApp(parts: {
       answered: (status) => seen.answered(status),
       watch: seen,
       callerMsLeft: () => call.timeoutMs(),
-      whenGone: (end) => call.whenGone(end),
+      signal: call.signal,
     };
     const clean = cleanWordsOf(app, parts.redact);
     try {

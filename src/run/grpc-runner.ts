@@ -65,7 +65,8 @@ export function createGrpcRunner(
       const request = new GrpcRequest(run, cleanWords);
       const times = timesOf(run, limits.deadlineMs);
       const text = new GrpcText(channels.acquire(backend), request, times, outputBytesMax);
-      limits.whenOver((refusal) => text.cancel(refusal));
+      const { signal } = limits;
+      signal.addEventListener("abort", () => text.cancel(signal.reason), { once: true });
       return text.output;
     },
     stream(run, backend, deadlineMs) {

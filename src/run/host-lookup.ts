@@ -5,6 +5,7 @@ import { isIP, type LookupFunction } from "node:net";
 import { type ChannelOptions, experimental, status } from "@grpc/grpc-js";
 import type { Clock, Timers } from "../base/clock.ts";
 import { innermostCause } from "../base/innermost-cause.ts";
+import { unlessAborted } from "../http/handler.ts";
 import type { HostAddress, ResolvedHost, ResolveHost } from "./resolve-host.ts";
 import { runBounds } from "./run-bounds.ts";
 
@@ -38,10 +39,8 @@ export function createHostLookup(parts: { clock: Clock; timers: Timers; resolve:
   async function look(host: string, end: AbortController): Promise<readonly HostAddress[]> {
     const late = new Error(`No name server answered within ${runBounds.hostLookupMsMax} ms.`);
     const timer = timers.after(runBounds.hostLookupMsMax, () => end.abort(late));
-    const ended = Promise.withResolvers<never>();
-    end.signal.addEventListener("abort", () => ended.reject(end.signal.reason));
     try {
-      const resolved = await Promise.race([resolve(host, end.signal), ended.promise]);
+      const resolved = await unlessAborted(resolve(host, end.signal), end.signal);
       keep(host, resolved);
       return resolved.addresses;
     } finally {

@@ -82,7 +82,8 @@ export function createHttpRunner(
         const reader = new TextReader(outputBytesMax, run.held, { resolve, reject });
         const exchange = beginExchange({ connections, clock }, call, reader);
         reader.exchange = exchange;
-        limits.whenOver((refusal) => exchange.abort(refusal));
+        const { signal } = limits;
+        signal.addEventListener("abort", () => exchange.abort(signal.reason), { once: true });
       });
     },
     stream(run, backend, deadlineMs) {

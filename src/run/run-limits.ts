@@ -21,7 +21,9 @@ export class RunningRuns {
     const limits = new RunningLimits(timeoutMs, this.#stopped);
     this.#running += 1;
     this.#deadlines.add(limits, timeoutMs);
-    run.whenGone((refusal) => limits.end(refusal));
+    const { signal } = run;
+    if (signal.aborted) limits.end(signal.reason);
+    else signal.addEventListener("abort", () => limits.end(signal.reason), { once: true });
     return limits;
   }
 
@@ -56,9 +58,8 @@ export abstract class Timed {
 export class RunningLimits extends Timed implements RunLimits {
   readonly #timeoutMs: number;
   readonly #stopped: (limits: RunningLimits) => void;
-  #refusal: Refusal | undefined;
+  readonly #end = new AbortController();
   #isOver = false;
-  #onOver: ((refusal: Refusal) => void) | undefined;
 
   constructor(timeoutMs: number, stopped: (limits: RunningLimits) => void) {
     super();
@@ -66,20 +67,13 @@ export class RunningLimits extends Timed implements RunLimits {
     this.#stopped = stopped;
   }
 
-  get refusal(): Refusal | undefined {
-    return this.#refusal;
-  }
-
-  whenOver(end: (refusal: Refusal) => void): void {
-    if (this.#refusal !== undefined) end(this.#refusal);
-    else this.#onOver = end;
+  get signal(): AbortSignal {
+    return this.#end.signal;
   }
 
   /** Ends the run with this refusal, unless it has ended already. */
   end(refusal: Refusal): void {
-    if (this.#isOver || this.#refusal !== undefined) return;
-    this.#refusal = refusal;
-    this.#onOver?.(refusal);
+    if (!this.#isOver) this.#end.abort(refusal);
   }
 
   override onDeadline(): void {
@@ -89,7 +83,6 @@ export class RunningLimits extends Timed implements RunLimits {
   /** Call it once, when the run is over: nothing is ended after that. */
   stop(): void {
     this.#isOver = true;
-    this.#onOver = undefined;
     this.#stopped(this);
   }
 }

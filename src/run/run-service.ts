@@ -5,8 +5,6 @@ import {
   type RunAppResponse,
   RunAppResponseSchema,
   type StartRunRequest,
-  type StartRunResponse,
-  StartRunResponseSchema,
   type StreamAppRequest,
   type StreamAppResponse,
 } from "#gen/keyrun/v1/run_service_pb.ts";
@@ -14,10 +12,10 @@ import type { AppRecord } from "../apps/app-store.ts";
 import type { CheckKey } from "../auth/key-evidence.ts";
 import type { Call } from "../auth/principal.ts";
 import { readTraceContext, type TraceContext } from "../http/trace-context.ts";
-import { type ByteBudget, type HeldBytes, overloaded, textBytes } from "../limit/byte-budget.ts";
+import type { ByteBudget, HeldBytes } from "../limit/byte-budget.ts";
 import { aboutApp, Refusal } from "../refusal/refusal.ts";
 import { AppStream, type AppStreamParts, type StreamOrder } from "./app-stream.ts";
-import { type BackgroundService, readWait } from "./background/background-service.ts";
+import { type BackgroundService, readWait, type StartOrder } from "./background/background-service.ts";
 import {
   type IdempotentOrder,
   type IdempotentRuns,
@@ -35,22 +33,13 @@ import { type FindRunnableApp, keyOf, type Run, type Runner, takeTextOf } from "
 export interface RunMethods extends Pick<BackgroundService, "getRun" | "listRuns" | "cancelRun"> {
   /** The caller must be admitted already: its key is verified and its request counted. */
   runApp(request: RunAppRequest, call: Call): Promise<RunAppResponse>;
-  /** Like `runApp`, for a handler that has found the app already. */
-  runFound(app: AppRecord, request: RunAppRequest, call: Call): Promise<RunAppResponse>;
   /** Like `runApp`, but streams the output: `started` first, then its pieces. */
   streamApp(request: StreamAppRequest, call: Call): AsyncIterable<StreamAppResponse>;
-  /** Like `streamApp`, for a handler that has found the app already. */
-  streamFound(app: AppRecord, request: StreamAppRequest, call: Call): AsyncIterable<StreamAppResponse>;
   /** Starts a run in the background. The caller must be admitted as for `runApp`. */
-  startRun(request: StartRunRequest, call: Call): Promise<StartRunResponse>;
-  /** Like `startRun`, for a handler that has found the app already. */
-  startFound(app: AppRecord, request: StartedRequest, call: Call): Promise<RunMessage>;
-  /** Whether runs can be started in the background now. */
-  offersBackground(): boolean;
+  startRun(request: StartRunRequest, call: Call): Promise<{ readonly run: RunMessage }>;
+  /** Whether runs can be started in the background. */
+  readonly offersBackground: boolean;
 }
-
-/** What is run, and how long to wait for its end. */
-type StartedRequest = Pick<RunAppRequest, "text"> & { readonly waitMs: number };
 
 export function createRunService(
   parts: AppStreamParts & {
@@ -64,12 +53,16 @@ export function createRunService(
     readonly bytes: ByteBudget;
   },
 ): RunMethods {
+  const findApp = async (appId: string, call: Call): Promise<AppRecord> => {
+    const app = await parts.findRunnableApp(keyOf(call), appId);
+    if (call.notes) call.notes.appId = app.id;
+    return app;
+  };
+
   const begin = (app: AppRecord, text: string, call: Call): StartedRun =>
     new StartedRun(call, { runId: parts.newRunId(), app, text, bytes: parts.bytes });
 
-  const runFound: RunMethods["runFound"] = async (app, request, call) => {
-    noteApp(call, app);
-    const text = takeTextOf(request);
+  async function answer(app: AppRecord, text: string, call: Call): Promise<RunAppResponse> {
     const key = call.header(idempotencyHeader);
     if (key !== undefined) {
       const { teamId, keyId } = keyOf(call);
@@ -79,87 +72,47 @@ export function createRunService(
     try {
       const output = await parts.run(run);
       return create(RunAppResponseSchema, { runId: run.runId, appId: app.id, text: output });
-    } catch (thrown) {
-      throw thrown instanceof Refusal ? aboutApp(thrown, app.id) : thrown;
     } finally {
       run.release();
     }
-  };
-
-  async function answerOnce(order: IdempotentOrder, call: Call): Promise<RunAppResponse> {
-    try {
-      const { runId, text, isReplayed } = await parts.idempotent.run(order, call);
-      if (isReplayed) call.responseHeaders.set(replayedHeader, "true");
-      return create(RunAppResponseSchema, { runId, appId: order.app.id, text });
-    } catch (thrown) {
-      throw thrown instanceof Refusal ? aboutApp(thrown, order.app.id) : thrown;
-    }
   }
 
-  const startFound: RunMethods["startFound"] = async (app, request, call) => {
-    noteApp(call, app);
-    const order = { app, text: takeTextOf(request), waitMs: request.waitMs };
-    try {
-      const run = await parts.background.start(order, call);
-      if (run !== undefined) return run;
-    } catch (thrown) {
-      throw thrown instanceof Refusal ? aboutApp(thrown, app.id) : thrown;
-    }
-    // Its Idempotency-Key stands for a run that somebody waits for, or has waited for.
-    const { teamId, keyId } = keyOf(call);
-    const key = call.header(idempotencyHeader) ?? "";
-    const answer = await answerOnce({ teamId, keyId, app, text: order.text, key }, call);
-    return create(RunSchema, { ...answerFields(answer), state: RunState.SUCCEEDED });
-  };
+  async function answerOnce(order: IdempotentOrder, call: Call): Promise<RunAppResponse> {
+    const { runId, text, isReplayed } = await parts.idempotent.run(order, call);
+    if (isReplayed) call.responseHeaders.set(replayedHeader, "true");
+    return create(RunAppResponseSchema, { runId, appId: order.app.id, text });
+  }
 
-  const order = (app: AppRecord, request: StreamAppRequest, call: Call): StreamOrder => {
-    noteApp(call, app);
+  async function start(order: StartOrder, call: Call): Promise<RunMessage> {
+    const run = await parts.background.start(order, call);
+    if (run) return run;
+    // Its Idempotency-Key stands for a run that somebody waits for, or has waited for.
+    const { runId, appId, text } = await answer(order.app, order.text, call);
+    return create(RunSchema, { runId, appId, text, state: RunState.SUCCEEDED });
+  }
+
+  async function order(request: StreamAppRequest, call: Call): Promise<StreamOrder> {
+    const app = await findApp(request.appId, call);
     refuseIdempotencyKey(call, "A stream can't be repeated.");
     const key = keyOf(call);
-    const checkApp = () => {
-      const found = parts.findRunnableApp(key, app.id);
-      return found instanceof Promise ? found.then(() => {}) : undefined;
-    };
-    const checkRight = () => {
-      const checked = parts.checkKey(key.keyId);
-      return checked instanceof Promise ? checked.then(checkApp) : checkApp();
+    const checkRight = async () => {
+      await parts.checkKey(key.keyId);
+      await parts.findRunnableApp(key, app.id);
     };
     return { run: begin(app, takeTextOf(request), call), checkRight };
-  };
-
-  /** Finds the app, and counts the text that waits with it. */
-  async function findFor(
-    { appId, text = "" }: Pick<RunAppRequest, "appId" | "text">,
-    call: Call,
-  ): Promise<AppRecord> {
-    const app = parts.findRunnableApp(keyOf(call), appId);
-    if (!(app instanceof Promise)) return app;
-    const held = parts.bytes.open(keyOf(call).teamId);
-    try {
-      if (!held.take(textBytes(text))) throw overloaded();
-      return await app;
-    } finally {
-      held.release();
-    }
   }
 
   return {
-    runApp: async (request, call) => runFound(await findFor(request, call), request, call),
-    runFound,
-    streamApp(request, call) {
-      const ordered = findFor(request, call).then((app) => order(app, request, call));
-      return new AppStream(parts, ordered);
+    async runApp(request, call) {
+      const app = await findApp(request.appId, call);
+      return withApp(app, answer(app, takeTextOf(request), call));
     },
-    streamFound: (app, request, call) => new AppStream(parts, order(app, request, call)),
+    streamApp: (request, call) => new AppStream(parts, order(request, call)),
     async startRun(request, call) {
       const waitMs = readWait(request.wait);
-      const app = await findFor(request, call);
-      const { text } = request;
-      request.text = "";
-      const asked = { waitMs, ...(text !== undefined && { text }) };
-      return create(StartRunResponseSchema, { run: await startFound(app, asked, call) });
+      const app = await findApp(request.appId, call);
+      return { run: await withApp(app, start({ app, text: takeTextOf(request), waitMs }, call)) };
     },
-    startFound,
     offersBackground: parts.background.isOffered,
     getRun: parts.background.getRun,
     listRuns: parts.background.listRuns,
@@ -167,12 +120,13 @@ export function createRunService(
   };
 }
 
-function answerFields({ runId, appId, text }: RunAppResponse) {
-  return { runId, appId, text };
-}
-
-function noteApp({ notes }: Call, { id }: AppRecord): void {
-  if (notes !== undefined) notes.appId = id;
+/** Adds to a refusal which app it is about. */
+async function withApp<T>({ id }: AppRecord, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (thrown) {
+    throw thrown instanceof Refusal ? aboutApp(thrown, id) : thrown;
+  }
 }
 
 /** The run of a call. It asks the call for what an app at hand never needs. */
@@ -221,7 +175,7 @@ class StartedRun implements Run {
     return this.#call.timeoutMs();
   }
 
-  whenGone(end: (refusal: Refusal) => void): void {
-    this.#call.whenGone(end);
+  get signal(): AbortSignal {
+    return this.#call.signal;
   }
 }

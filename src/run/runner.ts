@@ -14,31 +14,25 @@ import type { HeldBytes } from "../limit/byte-budget.ts";
 import { fail, Refusal } from "../refusal/refusal.ts";
 import type { PieceSource } from "./stream/piece-source.ts";
 
-/** Finds the app of this id that the key may run. Synchronous where the app is in memory. */
+/** Finds the app of this id that the key may run. */
 export type FindRunnableApp = (
   key: Pick<KeyPrincipal, "teamId" | "restrictions">,
   appId: string,
-) => AppRecord | Promise<AppRecord>;
+) => Promise<AppRecord>;
 
 /**
- * Throws APP_NOT_ALLOWED where the key is restricted to other apps, whether or not this one exists.
- * Throws APP_NOT_FOUND, with the same sentence, where the app does not exist, its id can't exist,
- * or the team may not run it.
+ * Rejects with APP_NOT_ALLOWED where the key is restricted to other apps, whether or not this one
+ * exists. Rejects with APP_NOT_FOUND, in the same words, where the app does not exist, its id can't
+ * exist, or the team may not run it.
  */
 export function createFindRunnableApp(apps: RecordSource<AppRecord>): FindRunnableApp {
-  const check = (teamId: string, appId: string, app: AppRecord | null | undefined): AppRecord => {
-    if (app && (app.teamIds.length === 0 || app.teamIds.includes(teamId))) return app;
-    throw fail("APP_NOT_FOUND", { param: "app_id", metadata: { app_id: appId } });
-  };
-  return ({ teamId, restrictions }, appId) => {
+  return async ({ teamId, restrictions }, appId) => {
     if (!mayRunApp(restrictions, appId)) {
       throw fail("APP_NOT_ALLOWED", { param: "app_id", metadata: { app_id: appId } });
     }
-    if (!isResourceId(appId)) return check(teamId, appId, null);
-    const held = apps.peek(appId);
-    return held === undefined
-      ? apps.load(appId).then((app) => check(teamId, appId, app))
-      : check(teamId, appId, held);
+    const app = isResourceId(appId) ? await apps.load(appId) : undefined;
+    if (app && (app.teamIds.length === 0 || app.teamIds.includes(teamId))) return app;
+    throw fail("APP_NOT_FOUND", { param: "app_id", metadata: { app_id: appId } });
   };
 }
 
@@ -92,10 +86,10 @@ export interface Run {
    */
   callerMsLeft?(): number | undefined;
   /**
-   * Calls `end` once when the caller leaves or the time to drain is over, at once if that has
-   * happened already. The refusal is the run's own.
+   * Aborted when the caller leaves or the time to drain is over. Its reason is always a `Refusal`.
+   * It lives no longer than the run, so no listener needs to be removed.
    */
-  whenGone(end: (refusal: Refusal) => void): void;
+  readonly signal: AbortSignal;
 }
 
 /** Sees an answer as it comes. None of its methods throws. */
@@ -117,7 +111,7 @@ export function deadlineToTell(run: Run, deadlineMs: number, clock: Pick<Clock, 
  * Runs the app once and returns its output. Refuses with APP_BUSY before it starts (not a run in
  * the background, whose slot the caller has), OVERLOADED if there is no room for its bytes,
  * APP_UNREACHABLE if nothing of it could be sent, APP_TIMEOUT after the app's timeout, the refusal
- * of `whenGone` if the caller leaves, APP_REFUSED or APP_BUSY if the app says so, and APP_FAILED in
+ * of `signal` if the caller leaves, APP_REFUSED or APP_BUSY if the app says so, and APP_FAILED in
  * all other cases. A run that was sent is never sent again.
  */
 export type Runner = (run: Run) => Promise<string>;
@@ -201,15 +195,13 @@ export interface CallTrace {
 }
 
 export interface RunLimits {
-  /** The refusal with which the run must end; undefined while it may go on. */
-  readonly refusal: Refusal | undefined;
+  /**
+   * Aborted when the run must end, whatever the backend does, and not before a runner is called.
+   * Its reason is always a `Refusal`. It lives no longer than the run.
+   */
+  readonly signal: AbortSignal;
   /** The monotonic time at which the run ends at the latest. */
   readonly deadlineMs: number;
-  /**
-   * Calls `end` once when the run must end, whatever the backend does; at once if it must already.
-   * A runner calls this once. `end` must not throw.
-   */
-  whenOver(end: (refusal: Refusal) => void): void;
 }
 
 /**

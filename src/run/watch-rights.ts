@@ -2,20 +2,20 @@ import { AsyncResource } from "node:async_hooks";
 import { Refusal, unavailable } from "../refusal/refusal.ts";
 
 /**
- * Checks something that a running stream depends on: throws, or rejects with, the refusal of a
- * right that is gone. Another error says nothing about the right.
+ * Checks something that a running stream depends on: rejects with the refusal of a right that is
+ * gone. Another error says nothing about the right.
  */
-export type CheckRight = () => void | Promise<void>;
+export type CheckRight = () => Promise<void>;
 
 /** Checks the rights again and again until it is stopped. Calls `end` when a right is gone. */
 export type WatchRights = (check: CheckRight, end: (refusal: Refusal) => void) => RightsWatch;
 
 export interface RightsWatch {
   /**
-   * Checks now, too: a loss that is known in memory ends the stream before this returns. At most
-   * one check of the store is under way.
+   * Checks now, too: a loss that is known in memory ends the stream within this tick of the event
+   * loop. At most one check is under way.
    */
-  look(): void;
+  check(): void;
   stop(): void;
 }
 
@@ -39,16 +39,16 @@ export function createWatchRights({
     const isBlind = !mayAdmit();
     for (const one of watched) {
       if (isBlind) one.end(unavailable({ mayHaveRun: true }));
-      else look(one);
+      else void checkOnce(one);
     }
   });
 
   return (check, end) => {
-    const one: Watched = { check, end, isAsking: false };
+    const one: Watched = { check, end, isChecking: false };
     watched.add(one);
     ticking ??= setInterval(tick, recheckMs).unref();
     return {
-      look: () => look(one),
+      check: () => void checkOnce(one),
       stop() {
         watched.delete(one);
         if (watched.size > 0) return;
@@ -63,24 +63,18 @@ interface Watched {
   readonly check: CheckRight;
   readonly end: (refusal: Refusal) => void;
   /** One check at a time: a slow store must not get more checks the slower it is. */
-  isAsking: boolean;
+  isChecking: boolean;
 }
 
-function look(one: Watched): void {
-  if (one.isAsking) return;
-  const lost = (thrown: unknown) => {
-    one.isAsking = false;
-    if (isLoss(thrown)) one.end(thrown);
-  };
+async function checkOnce(one: Watched): Promise<void> {
+  if (one.isChecking) return;
+  one.isChecking = true;
   try {
-    const asked = one.check();
-    if (asked === undefined) return;
-    one.isAsking = true;
-    asked.then(() => {
-      one.isAsking = false;
-    }, lost);
+    await one.check();
   } catch (thrown) {
-    lost(thrown);
+    if (isLoss(thrown)) one.end(thrown);
+  } finally {
+    one.isChecking = false;
   }
 }
 

@@ -163,7 +163,7 @@ export const userShape = { issuer: z.string().min(1), subject: z.string().min(1)
 const id = z.string().min(1);
 
 // A field that is added to a record's type does not compile until its shape has it. Both stores are
-// made of the shapes. Records that were stored before then need a migration step.
+// made of the shapes.
 export const keyRecord = z.strictObject({ id, ...keyShape }) satisfies z.ZodType<KeyRecord>;
 export const serviceTokenRecord = z.strictObject({
   id,

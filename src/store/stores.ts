@@ -46,8 +46,6 @@ export interface FleetStore {
   /** The id of the fleet, for ever: random, and of letters and digits. */
   readonly id: string;
   readonly control: ControlStore;
-  /** The schema that this Keyrun knows, and to which it has brought the database. */
-  readonly schema: number;
   /**
    * Holds a team id for this instance, until it is released. Where another instance holds it, waits
    * until that has released it or lapsed; throws UNAVAILABLE after `teamMutexWaitMsMax`.
@@ -85,8 +83,6 @@ export interface StoreInspection {
   readonly secretVersions: readonly string[];
   /** The id of its fleet; absent where it never had one. */
   readonly fleetId?: string;
-  /** The newest schema that this Keyrun knows; absent for the embedded store: it has no fleet. */
-  readonly newestSchema?: number;
 }
 
 /**

@@ -81,7 +81,7 @@ function begin(tracer: Tracer, run: Run, call: CallTrace | undefined): { span: S
     requestId,
     traceContext: contextForApp(span),
     callerMsLeft: () => run.callerMsLeft?.(),
-    whenGone: (end) => run.whenGone(end),
+    signal: run.signal,
     answered: (status) => guarded(() => void span.setAttribute(call.statusAttribute, status)),
   };
   return { span, run: traced };

@@ -35,15 +35,14 @@ export function createLimitSpans(tracer: Tracer): LimitSpans {
     limiter: (limiter) => ({
       ...limiter,
       spend: (id, limit, cost, key) =>
-        inWorkSpan(tracer, spendSpan, (span) => {
-          const rate = limiter.spend(id, limit, cost, key);
-          if (rate instanceof Promise) {
-            const link = { context: span?.spanContext() ?? noSpan };
-            waiting.add(link);
-            const forget = () => void waiting.delete(link);
-            rate.then(forget, forget);
+        inWorkSpan(tracer, spendSpan, async (span) => {
+          const link = { context: span?.spanContext() ?? noSpan };
+          waiting.add(link);
+          try {
+            return await limiter.spend(id, limit, cost, key);
+          } finally {
+            waiting.delete(link);
           }
-          return rate;
         }),
     }),
     logs: (logs) => ({

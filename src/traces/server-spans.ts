@@ -34,13 +34,10 @@ export function createServerSpans({ tracer, nameRoute, redact }: ServerSpansPart
   const contextOf = (notes: RequestNotes | undefined) => notes && contexts.get(notes);
 
   function inSpan(handler: HttpHandler): HttpHandler {
-    return (request) => {
+    return async (request) => {
       const own = contextOf(request.notes);
-      if (own === undefined) return handler(request);
-      const answer = context.with(own, () => handler(request));
-      return answer instanceof Promise
-        ? answer.then((later) => inContext(own, later))
-        : inContext(own, answer);
+      if (own === undefined) return await handler(request);
+      return inContext(own, await context.with(own, () => handler(request)));
     };
   }
 

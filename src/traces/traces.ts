@@ -106,7 +106,7 @@ function tracePort<Port extends object>(
       },
     };
     Reflect.set(traced, operation, (...given: unknown[]) =>
-      inWorkSpan(tracer, span, () => Reflect.apply(work, port, given)),
+      inWorkSpan(tracer, span, async () => Reflect.apply(work, port, given)),
     );
   }
   return traced;

@@ -26,33 +26,27 @@ export interface WorkSpan {
  * Does work within a span, a child of the active one. Work for no request gets no span, nor does
  * work for which the SDK starts none. The result is that of the work, and so is an error.
  */
-export function inWorkSpan<T>(
+export async function inWorkSpan<T>(
   tracer: Tracer,
   { name, kind = SpanKind.CLIENT, attributes, links = [] }: WorkSpan,
-  work: (span: Span | undefined) => T,
-): T {
-  if (trace.getActiveSpan() === undefined) return work(undefined);
+  work: (span: Span | undefined) => Promise<T>,
+): Promise<T> {
+  if (trace.getActiveSpan() === undefined) return await work(undefined);
   const span = startGuarded(tracer, name, { kind, attributes, links: [...links] });
-  if (span === undefined) return work(undefined);
-  return endingWith(span, () => context.with(trace.setSpan(context.active(), span), () => work(span)));
+  if (span === undefined) return await work(undefined);
+  return await endingWith(span, () => context.with(trace.setSpan(context.active(), span), () => work(span)));
 }
 
-/** Does the work, and ends the span with it: for a promise, when that is settled. */
-export function endingWith<T>(span: Span, work: () => T): T {
-  let result: T;
+/** Does the work, and ends the span with it. */
+export async function endingWith<T>(span: Span, work: () => Promise<T>): Promise<T> {
   try {
-    result = work();
+    const result = await work();
+    endSpan(span);
+    return result;
   } catch (thrown) {
     endFailed(span, thrown);
     throw thrown;
   }
-  if (result instanceof Promise) {
-    result.then(
-      () => endSpan(span),
-      (thrown: unknown) => endFailed(span, thrown),
-    );
-  } else endSpan(span);
-  return result;
 }
 
 export function endSpan(span: Span): void {

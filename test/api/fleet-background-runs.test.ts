@@ -3,7 +3,6 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type BackgroundCaller, backgroundCallers } from "../harness/background-callers.ts";
 import { eventually, madeOnce, whileAnswer } from "../harness/eventually.ts";
 import { describeFleet, type FleetHere, startFleet } from "../harness/fleet.ts";
-import { registerOlderInstance } from "../harness/older-instance.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 
 describeFleet("here")("runs in the background over a fleet", () => {
@@ -90,21 +89,5 @@ describeFleet("here")("runs in the background over a fleet", () => {
     await third.close();
     expect((await one.get(run!.runId!)).run).toMatchObject({ error: { code: "run_interrupted" } });
     expect(app.starts(text)).toBe(1);
-  });
-
-  test("while an older instance serves too, the preference is ignored, and StartRun is refused", async () => {
-    const older = await registerOlderInstance(fleet.members[0], { schema: 13 });
-    const rpc = backgroundCallers.gRPC!(fleet.members[0].publicUrl, value);
-    const start = async () => {
-      const { reason } = await rpc.start({ text: `hello ${randomUUID()}` });
-      return reason;
-    };
-    await expect.poll(start).toBe("FLEET_UPGRADING");
-    const text = `hello ${randomUUID()}`;
-    const { run, headers } = await one.start({ text, key: randomUUID() });
-    expect(run).toMatchObject({ text: text.toUpperCase() });
-    expect(headers.get("preference-applied")).toBe(null);
-    await older.leave();
-    await expect.poll(start).toBe(undefined);
   });
 });

@@ -1,5 +1,5 @@
 import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { Code, ConnectError } from "@connectrpc/connect";
+import { Code } from "@connectrpc/connect";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import type { KeyStore } from "#src/keys/key-store.ts";
@@ -8,7 +8,6 @@ import type { Stores } from "#src/store/stores.ts";
 import { describeFleet, type FleetHere, startFleet } from "../harness/fleet.ts";
 import type { Keyrun } from "../harness/keyrun.ts";
 import { servedRun } from "../harness/keyrun-process.ts";
-import { registerOlderInstance } from "../harness/older-instance.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 
 describeFleet("here")("the life of a key in a fleet", () => {
@@ -160,26 +159,5 @@ describeFleet("here")("the life of a key in a fleet", () => {
     }
     const { keys } = await other.keys.listKeys({ teamId, showRevoked: true });
     expect(keys).toMatchObject([{ id: keyId, state: KeyState.EXPIRED }]);
-  });
-
-  test("while an older instance serves too, no key gets an expiry, and nothing is written", async () => {
-    const [one] = fleet.members;
-    const teamId = await one.newTeam();
-    const { id: keyId } = await one.newKey(teamId);
-    const older = await registerOlderInstance(one, { schema: 7 });
-    const expireTime = timestampFromMs(Date.now() + 600_000);
-    const calls = [
-      () => one.keys.createKey({ teamId, expireTime }),
-      () => one.keys.updateKey({ teamId, keyId, expireTime, ...mask("expire_time") }),
-      () => one.keys.updateKey({ teamId, keyId, label: "x", ...mask("label") }),
-    ];
-    const refusal = { code: Code.FailedPrecondition };
-    await expect
-      .poll(async () => ConnectError.from(await calls[0]!().catch((thrown) => thrown)).code)
-      .toBe(refusal.code);
-    for (const call of calls) await expect(call()).rejects.toMatchObject(refusal);
-    await expect(calls[1]!()).rejects.toThrow(/older Keyrun/);
-    await older.leave();
-    await expect.poll(async () => (await calls[1]!().catch(() => undefined))?.key?.id).toBe(keyId);
   });
 });

@@ -15,7 +15,6 @@ import { createAppService } from "#src/apps/app-service.ts";
 import type { AppRecord } from "#src/apps/app-store.ts";
 import { bounds } from "#src/bounds.ts";
 import { createSecurityState } from "#src/fleet/security-state.ts";
-import { fail } from "#src/refusal/refusal.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { closedAtEnd, tempFolders } from "../harness/closed-at-end.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
@@ -38,7 +37,6 @@ let between: ((seen: AppRecord | undefined) => Promise<unknown>) | undefined;
 /** Whether the store's reply to a deletion is lost. */
 let losesReply = false;
 /** Whether an instance of the fleet knows no long runs. */
-let upgrades = false;
 /** The runs in the background that were ended. */
 const cancelled: unknown[] = [];
 const service = createAppService({
@@ -60,9 +58,6 @@ const service = createAppService({
   },
   teams,
   clock: createManualClock(),
-  requireLongRuns() {
-    if (upgrades) throw fail("FLEET_UPGRADING");
-  },
   changeSecurityState: createSecurityState<{ app: AppRecord }>({
     floors: {
       app: {
@@ -82,7 +77,6 @@ beforeEach(async () => {
   for (const app of await stores.apps.list({ limit: 1_000 })) await stores.apps.delete(app.id);
   changes.length = 0;
   between = undefined;
-  upgrades = false;
   ids += 1;
   id = `app-${ids}`;
 });
@@ -206,7 +200,6 @@ describe("header values", () => {
     };
     between = async () => {
       between = undefined;
-      upgrades = false;
       await stores.apps.update(id, { backend: newer as AppRecord["backend"] });
     };
     await updateApp(app as JsonObject, "backend");
@@ -221,7 +214,6 @@ describe("header values", () => {
       reason: "UNAVAILABLE",
     });
     between = undefined;
-    upgrades = false;
     expect((await stores.apps.find(id))?.displayName).toBe(`Other ${others}`);
     expect(others).toBe(bounds.appUpdateTriesMax);
   });
@@ -256,29 +248,6 @@ describe("header values", () => {
     const app = await stores.apps.find(id);
     return app?.backend.kind === "http" ? app.backend.headers : undefined;
   }
-});
-
-describe("while an instance of the fleet knows no long runs", () => {
-  const echo = { backend: { echo: {} } };
-  const refused = { reason: "FLEET_UPGRADING" };
-  const longer = [{ timeout: "30.001s" }, { timeout: "600s" }, { backgroundTimeout: "600s" }];
-
-  test.each(longer)("%o is refused, and nothing is written", async (time) => {
-    await createApp({ id, ...echo, timeout: "2s" });
-    const before = await getApp(id);
-    upgrades = true;
-    await expect(createApp({ id: `${id}-new`, ...echo, ...time })).rejects.toMatchObject(refused);
-    await expect(updateApp({ id, ...time }, Object.keys(time).join())).rejects.toMatchObject(refused);
-    expect(await getApp(id)).toEqual(before);
-    await expect(getApp(`${id}-new`)).rejects.toMatchObject({ reason: "APP_NOT_FOUND" });
-  });
-
-  test("what such an instance keeps to is taken, as is what an update does not name", async () => {
-    upgrades = true;
-    await createApp({ id, ...echo, timeout: "30s", streamTimeout: "3600s" });
-    const sent = { id, displayName: "New", timeout: "600s", backgroundTimeout: "1s" };
-    expect(await updateApp(sent, "displayName")).toMatchObject({ displayName: "New", timeout: "30s" });
-  });
 });
 
 describe("updating", () => {
@@ -366,7 +335,6 @@ describe("a change is announced once it is durable and before it is answered", (
       store: stores.apps,
       teams,
       clock: createManualClock(),
-      requireLongRuns: () => {},
       cancelRuns: async () => {},
       changeSecurityState: createSecurityState<{ app: AppRecord }>({
         floors: { app: { raise: () => announced.promise } },

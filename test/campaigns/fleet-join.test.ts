@@ -92,8 +92,8 @@ describeFleet("processes")("an instance that may not join a fleet of two", () =>
   });
 
   test("one without Redis is refused in words while a fleet serves", async () => {
-    const words = await refusalOf("one without Redis", fleet.spawn(alone(fleet.joining())));
-    expect(words).toMatch(/KEYRUN_REDIS_URL|fleet/);
+    const running = fleet.spawn(alone(fleet.joining()));
+    expect(await refusalOf("one without Redis", running)).toMatch(/A fleet serves.*KEYRUN_REDIS_URL/);
     await expectServed();
   });
 
@@ -124,6 +124,41 @@ describeFleet("processes")("a fleet's instance beside one that serves alone", ()
   });
 });
 
+describeFleet("processes")("an instance that serves alone", () => {
+  beforeAll(async () => {
+    fleet = await startFleet({ in: "processes", size: 1, started: false });
+  });
+  afterAll(() => fleet?.close());
+
+  test("a second one is refused in words, and starts once the first has left", async () => {
+    const settings = alone(fleet.joining());
+    const first = fleet.spawn(settings);
+    await first.until(() => first.stdout().includes("ready: "));
+    expect(await refusalOf("beside one alone", fleet.spawn(settings))).toMatch(
+      /Another Keyrun serves this MongoDB database .* last 16 s.* Only one may serve it/,
+    );
+    first.kill("SIGTERM");
+    expect(await first.exited).toMatchObject({ code: 0 });
+    const next = fleet.spawn(settings);
+    await next.until(() => next.stdout().includes("ready: "));
+    next.kill("SIGTERM");
+    await next.exited;
+  });
+
+  test("of one that was killed, the next one takes the place within the time of a lease", async () => {
+    const settings = alone(fleet.joining());
+    const killed = fleet.spawn(settings);
+    await killed.until(() => killed.stdout().includes("ready: "));
+    killed.kill("SIGKILL");
+    await killed.exited;
+    const beganMs = performance.now();
+    const next = fleet.spawn(settings);
+    await next.until(() => next.stdout().includes("ready: "));
+    figure("alone after a kill: ready after", performance.now() - beganMs, "ms");
+    expect(next.stderr()).toContain("another Keyrun serves this database: waiting for it to leave");
+  });
+});
+
 describeFleet("processes")("an instance that others took for dead", () => {
   beforeAll(async () => {
     fleet = await startFleet({ in: "processes", size: 1, started: false });
@@ -138,10 +173,10 @@ describeFleet("processes")("an instance that others took for dead", () => {
     const control = client.db().collection<{ _id: string; leases: object }>("control");
     const [own] = Object.keys((await control.findOne({ _id: "control" }))?.leases ?? {});
     // As if it had stood still, and others with another token had joined meanwhile.
-    const other = { n: 1, ack: 0, state: "live", order: 0, facts: instanceFactsOf() };
+    const other = { n: 1, ack: 0, order: 0, facts: instanceFactsOf() };
     await control.updateOne(
       { _id: "control" },
-      { $set: { [`leases.${own}.state`]: "fenced", [`leases.${randomUUID()}`]: other } },
+      { $unset: { [`leases.${own}`]: "" }, $set: { [`leases.${randomUUID()}`]: other } },
     );
     await client.close();
     expect(await running.exited).toMatchObject({ code: 1 });

@@ -135,8 +135,8 @@ export const mutants: readonly Mutant[] = [
   {
     fault: "the lease is not looked at again after a read",
     file: "src/admission/decide.ts",
-    text: "  requireHold(parts);\n  return verdict.kind",
-    by: "  return verdict.kind",
+    text: "    requireLease(parts);\n    // A key that",
+    by: "    // A key that",
     test: "test/admission/decide.test.ts",
   },
   {
@@ -205,8 +205,8 @@ export const mutants: readonly Mutant[] = [
   {
     fault: "a stream goes on after its team has lost the app",
     file: "src/run/run-service.ts",
-    text: "return checked instanceof Promise ? checked.then(checkApp) : checkApp();",
-    by: "return checked;",
+    text: "      await parts.findRunnableApp(key, app.id);\n",
+    by: "",
     test: "test/api/streams.test.ts",
   },
   {

@@ -550,7 +550,7 @@ describeWith(mongodbMissing ?? redisMissing())("for an instance of a fleet, doct
     onTestFinished(() => app.close());
     const client = await new MongoClient(uri).connect();
     onTestFinished(() => client.close());
-    const lease = { n: 1, ack: 0, state: "live", order: 1, facts: instanceFactsOf() };
+    const lease = { n: 1, ack: 0, order: 1, facts: instanceFactsOf() };
     await client
       .db()
       .collection<{ _id: string }>("control")

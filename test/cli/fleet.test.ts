@@ -29,7 +29,7 @@ describeFleet("here")("fleet", () => {
     const client = await new MongoClient(keyruns.members[0].config.mongodbUri ?? "").connect();
     onTestFinished(() => client.close());
     const control = client.db().collection<{ _id: string }>("control");
-    const gone = { n: 9, ack: 0, state: "live", order: 99, facts: instanceFactsOf({ version: "0.0.1" }) };
+    const gone = { n: 9, ack: 0, order: 99, facts: instanceFactsOf({ version: "0.0.1" }) };
     await control.updateOne({ _id: "control" }, { $set: { [`leases.${randomUUID()}`]: gone } });
     const { code, stdout } = await runCommand(["fleet", "--json"], { env: envOf() });
     expect(code).toBe(0);

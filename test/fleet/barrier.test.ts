@@ -8,7 +8,7 @@ import { createManualClock } from "../harness/manual-clock.ts";
 const lapseMs = 1_000;
 
 function recordOf(id: string, record: Partial<LeaseRecord> = {}): LeaseRecord {
-  return { id, n: 5, ack: 9, state: "live", order: 1, facts: instanceFactsOf(), ...record };
+  return { id, n: 5, ack: 9, order: 1, facts: instanceFactsOf(), ...record };
 }
 
 function viewOf(seq: number, leases: readonly LeaseRecord[]): ControlView {
@@ -74,7 +74,7 @@ test("a record that was not seen before the push is waited for from then on", ()
 test("a late view does not make a record look unchanged for longer", () => {
   const { clock, observations } = setUp();
   clock.advance(100);
-  observations.see(viewOf(10, [recordOf("a", { n: 6 }), recordOf("b", { n: 6, state: "fenced" })]));
+  observations.see(viewOf(10, [recordOf("a", { n: 6 }), recordOf("b", { n: 6 })]));
   clock.advance(100);
   observations.see(viewOf(10, [recordOf("a"), recordOf("b", { n: 6 })]));
   expect([observations.lapseTimeMs("a"), observations.lapseTimeMs("b")]).toEqual([1_500, 1_500]);

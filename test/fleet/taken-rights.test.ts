@@ -42,7 +42,7 @@ const secrets = createServiceSecrets([randomBytes(32)]);
 const parts = {
   ...{ clock, secrets, randomBytes, changeSecurityState, activeMax: 99, store: stores.keys },
   ...{ form: createKeyForm("svc", secrets), teams: { peek: () => team, load: async () => team } },
-  ...{ publish: () => {}, requireUpgraded: () => {}, onRevoked: () => {}, expiring: async () => {} },
+  ...{ publish: () => {}, onRevoked: () => {}, expiring: async () => {} },
   ...{ withLastUse: <Key>(key: Key) => key, lastUseTimeMs: () => null, expireKeys: async () => {} },
 };
 const keyring = createKeyring(parts);
@@ -50,7 +50,6 @@ const [updateKey, rotateKey] = [createUpdateKey(parts), createRotateKey(parts)];
 const apps = createAppService({
   ...parts,
   store: stores.apps,
-  requireLongRuns: () => {},
   cancelRuns: async () => {},
 });
 const tokens = createServiceTokens({

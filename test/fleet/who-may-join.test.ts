@@ -2,20 +2,14 @@ import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { InstanceFacts, LeaseRecord } from "#src/fleet/control-store.ts";
 import { fleetTimes } from "#src/fleet/lease.ts";
-import {
-  awaitMayJoin,
-  everyInstanceHas,
-  factsBefore,
-  refusalToJoin,
-  serviceTokenMark,
-} from "#src/fleet/who-may-join.ts";
+import { awaitMayJoin, factsBefore, refusalToJoin, serviceTokenMark } from "#src/fleet/who-may-join.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { memoryControlStore } from "../harness/memory-control-store.ts";
 
 const leaseOf = (order: number, lease: Partial<LeaseRecord> = {}): LeaseRecord => ({
-  ...{ id: `i${order}`, n: 1, ack: 0, state: "live", order, facts: instanceFactsOf() },
+  ...{ id: `i${order}`, n: 1, ack: 0, order, facts: instanceFactsOf() },
   ...lease,
 });
 
@@ -99,10 +93,9 @@ test("a fleet has at most 64 instances", () => {
   expect(refusalToJoin(instanceFactsOf(), others)).toMatch(/has 64 instances.*Stop one/);
 });
 
-test("of two instances that can't serve together, the one that joined later yields, and a fenced one counts for nothing", () => {
+test("of two instances that can't serve together, the one that joined later yields", () => {
   const facts = (keyPrefix: string) => instanceFactsOf({ keyPrefix });
   const leases = [
-    leaseOf(1, { facts: facts("fenced"), state: "fenced" }),
     leaseOf(2, { facts: facts("first") }),
     leaseOf(3, { facts: facts("own") }),
     leaseOf(4, { facts: facts("later") }),
@@ -112,7 +105,7 @@ test("of two instances that can't serve together, the one that joined later yiel
   expect(factsBefore(leases)).toEqual([facts("first"), facts("own"), facts("later")]);
 });
 
-test("one that comes back after a fence yields to those that joined meanwhile, however long it was there before", () => {
+test("one that comes back after it was taken out yields to those that joined meanwhile, however long it was there before", () => {
   const facts = (keyPrefix: string) => instanceFactsOf({ keyPrefix });
   const leases = [leaseOf(2, { facts: facts("meanwhile") }), leaseOf(3, { facts: facts("back") })];
   expect(factsBefore(leases, "i3")).toEqual([facts("meanwhile")]);
@@ -177,11 +170,4 @@ describe("records that a crash left", () => {
     expect(looks()).toBe(2);
     expect((await control.read()).leases).toHaveLength(1);
   });
-});
-
-test("a schema may be used once every instance knows it, fenced ones too", () => {
-  const knows = (order: number, schema: number) => leaseOf(order, { facts: instanceFactsOf({ schema }) });
-  expect(everyInstanceHas(8, [knows(1, 8), knows(2, 9)])).toBe(true);
-  expect(everyInstanceHas(8, [knows(1, 7), knows(2, 9)])).toBe(false);
-  expect(everyInstanceHas(8, [{ ...knows(1, 7), state: "fenced" }, knows(2, 9)])).toBe(false);
 });

@@ -61,21 +61,16 @@ export function appOn(backend: BackendRecord, facts: Partial<AppRecord> = {}): A
 export function runOf(app: AppRecord, facts: Partial<Run> = {}): Run {
   const base = { runId: "run_1", teamId: "demo", keyId: "k", text: "hello", requestId: "req-1" };
   const held = new ByteBudget(systemClock, Number.POSITIVE_INFINITY).open("demo");
-  return { ...base, app, held, whenGone: () => {}, ...facts };
+  return { ...base, app, held, signal: new AbortController().signal, ...facts };
 }
 
 /** A caller that leaves when `leave` is called, by itself or for the reason of the argument. */
 export function callerThatLeaves() {
-  let left: Refusal | undefined;
-  const ends: ((refusal: Refusal) => void)[] = [];
+  const left = new AbortController();
   return {
-    whenGone(end: (refusal: Refusal) => void) {
-      if (left) end(left);
-      else ends.push(end);
-    },
+    signal: left.signal,
     leave(refusal: Refusal = fail("CANCELLED", { mayHaveRun: true })) {
-      left = refusal;
-      for (const end of ends) end(refusal);
+      left.abort(refusal);
     },
   };
 }

@@ -52,13 +52,12 @@ export function createMemoryControl(options: { recentMax?: number } = {}) {
     read,
     register(id: string, facts: InstanceFacts, limits?: InstanceLimits): ControlView {
       const said = limits && { limits };
-      if (!leases.has(id))
-        leases.set(id, { id, n: 1, ack: seq, state: "live", order: ++order, facts, ...said });
+      if (!leases.has(id)) leases.set(id, { id, n: 1, ack: seq, order: ++order, facts, ...said });
       return read();
     },
     beat(id: string, { ack, nSeen, limits }: Parameters<ControlStore["beat"]>[1]): ControlView | undefined {
       const lease = leases.get(id);
-      if (lease?.state !== "live" || lease.n < nSeen) return undefined;
+      if (!lease || lease.n < nSeen) return undefined;
       leases.set(id, { ...lease, n: lease.n + 1, ack: Math.max(lease.ack, ack), ...(limits && { limits }) });
       return read();
     },
@@ -67,12 +66,6 @@ export function createMemoryControl(options: { recentMax?: number } = {}) {
       const numbered = changes.map((change) => ({ ...change, seq: ++seq }));
       recent = [...recent, ...numbered].slice(-(options.recentMax ?? recentMax));
       return { seqs: { first, last: seq }, view: read() };
-    },
-    /** As a Keyrun did that still fenced. */
-    fence(id: string): LeaseRecord | undefined {
-      const lease = leases.get(id);
-      if (lease) leases.set(id, { ...lease, state: "fenced" });
-      return leases.get(id);
     },
     bringPlanLimits(brought: HeldPlanLimits): HeldPlanLimits | undefined {
       const before = planLimits;
@@ -84,13 +77,12 @@ export function createMemoryControl(options: { recentMax?: number } = {}) {
       leases.delete(id);
     },
     vacate(id: string, share: HandedShare): void {
-      if (leases.get(id)?.state !== "live") return;
-      leases.delete(id);
+      if (!leases.delete(id)) return;
       vacant.set(share.slot, share);
     },
     takeOver(id: string, { slot, place, of }: HandedShare): boolean {
       const [lease, share] = [leases.get(id), vacant.get(slot)];
-      if (lease?.state !== "live" || lease.share || share?.place !== place || share.of !== of) return false;
+      if (!lease || lease.share || share?.place !== place || share.of !== of) return false;
       vacant.delete(slot);
       leases.set(id, { ...lease, share });
       return true;
@@ -98,9 +90,8 @@ export function createMemoryControl(options: { recentMax?: number } = {}) {
     dropVacant(slot: number): void {
       vacant.delete(slot);
     },
-    removeUnchanged(id: string, seen: Pick<LeaseRecord, "n" | "state">): boolean {
-      const lease = leases.get(id);
-      return lease?.n === seen.n && lease.state === seen.state && leases.delete(id);
+    removeUnchanged(id: string, seen: Pick<LeaseRecord, "n">): boolean {
+      return leases.get(id)?.n === seen.n && leases.delete(id);
     },
     /** Returns what brings all of it back as it is now, as the restore of a backup does. */
     backUp(): () => void {

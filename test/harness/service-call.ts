@@ -1,5 +1,4 @@
 import type { Call, Principal } from "#src/auth/principal.ts";
-import { whenAborted } from "#src/rpc/call-deadline.ts";
 
 /** A call as a method's work sees it, of a caller that named no deadline and sent no metadata. */
 export function serviceCall(
@@ -11,7 +10,6 @@ export function serviceCall(
     requestId: "req-1",
     address: "127.0.0.1",
     signal,
-    whenGone: (end) => whenAborted(signal, end),
     header: () => undefined,
     requestHeaders: new Headers(),
     timeoutMs: () => undefined,

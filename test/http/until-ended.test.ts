@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { untilEnded } from "#src/http/handler.ts";
+import { fail } from "#src/refusal/refusal.ts";
 
 async function* countThenWait(upTo: number) {
   for (let n = 1; n <= upTo; n++) yield n;
@@ -12,7 +13,7 @@ test("a stream is passed on until the signal is aborted, also while it waits", a
   const reading = (async () => {
     for await (const n of untilEnded(countThenWait(2), end.signal)) {
       seen.push(n);
-      if (n === 2) setImmediate(() => end.abort());
+      if (n === 2) setImmediate(() => end.abort(fail("UNAVAILABLE")));
     }
   })();
   await expect(reading).rejects.toMatchObject({ reason: "UNAVAILABLE" });
@@ -30,6 +31,6 @@ test("a stream that ends by itself ends without an error", async () => {
 });
 
 test("a stream that is opened after the abort is ended at once", async () => {
-  const messages = untilEnded(countThenWait(0), AbortSignal.abort());
+  const messages = untilEnded(countThenWait(0), AbortSignal.abort(fail("UNAVAILABLE")));
   await expect(messages.next()).rejects.toMatchObject({ reason: "UNAVAILABLE" });
 });

@@ -34,7 +34,6 @@ async function startRotations(facts: { expireInMs?: number } = {}) {
     changeSecurityState: (_, write) => write(),
     publish: () => {},
     expiring: async () => {},
-    requireUpgraded: () => {},
     withLastUse: (key) => key,
     expireKeys: async () => {},
     onRevoked: () => {},

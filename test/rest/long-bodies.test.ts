@@ -47,11 +47,11 @@ async function serveNotes() {
       clock: systemClock,
       bodyBytesMax: 1024 * 1024,
       policy: { credentialOf: () => "api_key", requestBytesMaxOf: (_, usualMax) => usualMax },
-      admit: () => admission,
+      admit: async () => admission,
       allowance: { guard: unguarded, look: () => undefined },
       methods: transcoder.bindings.map(({ method }) => ({
         method,
-        prepare: () => (request: Message) => create(method.output, { ...request } as Message),
+        answer: (request: Message) => create(method.output, { ...request } as Message),
       })),
     });
     return () => ({

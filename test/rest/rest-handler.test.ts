@@ -34,16 +34,16 @@ async function rateHeadersOf(
     ...{ transcoder: createTranscoder([RunService]), clock: createManualClock(), bodyBytesMax: 100 },
     outcomes: { succeeded: () => {}, refused: () => {} },
     policy: { credentialOf: () => "api_key", requestBytesMaxOf: (_, usualMax) => usualMax },
-    admit: () => admission,
+    admit: async () => admission,
     allowance: { guard: unguarded, look: () => ofAddress },
-    methods: Object.values(RunService.method).map((each) => ({ method: each, prepare: () => work })),
+    methods: Object.values(RunService.method).map((each) => ({ method: each, answer: work })),
   });
   const request: HttpRequest = {
     ...{ httpVersion: "1.1", method, target: path, rawHeaders: [], header: () => undefined },
     ...{ authorizations: [], address: "192.0.2.1", isCounted: false, requestId: "r" },
     readBody: () => ({ kind: "whole", bytes: Buffer.from(body) }),
     bodyChunks: () => ({ async *[Symbol.asyncIterator]() {}, release: () => {} }),
-    ...{ signal: () => new AbortController().signal, whenGone: () => {} },
+    ...{ signal: new AbortController().signal },
   };
   const { headers = [] } = await handler(request);
   const named = headers.flatMap((name, n) => (n % 2 === 0 ? [[name, headers[n + 1]]] : []));

@@ -5,7 +5,7 @@ import { unguarded } from "#src/auth/key-evidence.ts";
 import { systemClock } from "#src/base/clock.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import { createRestHandler } from "#src/rest/rest-handler.ts";
-import type { RestWork } from "#src/rest/rest-method.ts";
+import type { RestMethod } from "#src/rest/rest-method.ts";
 import { createTranscoder } from "#transcode/transcoder.ts";
 import { bufRegistry } from "../harness/buf-image.ts";
 import { h2cRequest, h2cSession } from "../harness/h2c-client.ts";
@@ -75,7 +75,7 @@ const admission: Admission = {
 };
 
 /** Serves the news behind a real listener: `watch` is the work of the method that streams. */
-async function serveNews(watch: RestWork, streamQuietMs?: number) {
+async function serveNews(watch: RestMethod["answer"], streamQuietMs?: number) {
   const served = await serveMounts((outcomes) => {
     const handler = createRestHandler({
       transcoder,
@@ -84,11 +84,11 @@ async function serveNews(watch: RestWork, streamQuietMs?: number) {
       clock: systemClock,
       bodyBytesMax: 1024,
       policy: { credentialOf: () => "api_key", requestBytesMaxOf: (_, usualMax) => usualMax },
-      admit: () => admission,
+      admit: async () => admission,
       allowance: { guard: unguarded, look: () => undefined },
       methods: [
-        { method: transcoder.bindings[0]!.method, prepare: () => watch },
-        { method: transcoder.bindings[2]!.method, prepare: () => () => event("now") },
+        { method: transcoder.bindings[0]!.method, answer: watch },
+        { method: transcoder.bindings[2]!.method, answer: () => event("now") },
       ],
     });
     return () => ({ handler, entry: "rest", refusalForm: "json" });
@@ -101,7 +101,7 @@ async function serveNews(watch: RestWork, streamQuietMs?: number) {
 function stalled(first: Message | undefined) {
   const begun = Promise.withResolvers<void>();
   const seen = { aborted: false, returned: false };
-  const work: RestWork = (_, { signal }) => {
+  const work: RestMethod["answer"] = (_, { signal }) => {
     begun.resolve();
     signal.addEventListener("abort", () => {
       seen.aborted = true;

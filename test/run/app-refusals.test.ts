@@ -374,8 +374,8 @@ describe("the deadline that an app is told", () => {
     await using runner = openAppRunner();
     const app = appOn(server.backend);
     await runner.run(runOf(app));
-    const { whenGone } = callerThatLeaves();
-    const late = runOf(app, { text: "hang", callerMsLeft: () => 1, whenGone });
+    const { signal } = callerThatLeaves();
+    const late = runOf(app, { text: "hang", callerMsLeft: () => 1, signal });
     expect(await refusalOf(runner.run(late))).toMatchObject({
       reason: "DEADLINE_EXCEEDED",
       mayHaveRun: true,

@@ -70,7 +70,7 @@ describe("the bound of runs at once", () => {
         const { reason } = await refusalOf(runner.run(runOf(late)));
         expect(["APP_TIMEOUT", "APP_UNREACHABLE"]).toContain(reason);
         const caller = callerThatLeaves();
-        const running = refusalOf(runner.run(runOf(appOn(server.backend), { whenGone: caller.whenGone })));
+        const running = refusalOf(runner.run(runOf(appOn(server.backend), { signal: caller.signal })));
         expect(await refusalOf(runner.run(runOf(late)))).toMatchObject({ reason: "APP_BUSY" });
         caller.leave();
         expect(await running).toMatchObject({ reason: "CANCELLED" });
@@ -89,7 +89,7 @@ test("a run whose caller leaves before there is a connection frees its slot, and
   const app = appOn({ kind: "http", url: `https://127.0.0.1:${server.port}/`, headers: [] });
   for (let round = 1; round <= 3; round += 1) {
     const caller = callerThatLeaves();
-    const running = refusalOf(runner.run(runOf(app, { whenGone: caller.whenGone })));
+    const running = refusalOf(runner.run(runOf(app, { signal: caller.signal })));
     await soon(() => closed.length).toBe(round);
     expect(await refusalOf(runner.run(runOf(app)))).toMatchObject({ reason: "APP_BUSY" });
     caller.leave();
@@ -103,7 +103,7 @@ describe("the end of a run", () => {
     await using server = await serveHttp(() => {});
     await using runner = openAppRunner();
     const caller = callerThatLeaves();
-    const running = refusalOf(runner.run(runOf(appOn(server.backend), { whenGone: caller.whenGone })));
+    const running = refusalOf(runner.run(runOf(appOn(server.backend), { signal: caller.signal })));
     await soon(() => server.seen.requests).toBe(1);
     const stopping = fail("UNAVAILABLE", { mayHaveRun: true });
     caller.leave(stopping);
@@ -116,7 +116,7 @@ describe("the end of a run", () => {
     const app = appOn(server.backend);
     const caller = callerThatLeaves();
     caller.leave();
-    expect(await refusalOf(runner.run(runOf(app, { whenGone: caller.whenGone })))).toMatchObject({
+    expect(await refusalOf(runner.run(runOf(app, { signal: caller.signal })))).toMatchObject({
       reason: "CANCELLED",
     });
     await runner.run(runOf(app));
@@ -128,7 +128,7 @@ describe("the end of a run", () => {
     await using server = await serveHttp((_, response) => response.end('{"text":""}'));
     const caller = callerThatLeaves();
     const app = appOn(server.backend);
-    await runner.run(runOf(app, { whenGone: caller.whenGone }));
+    await runner.run(runOf(app, { signal: caller.signal }));
     caller.leave();
     await turn();
     await runner.run(runOf(app));

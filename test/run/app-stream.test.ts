@@ -12,7 +12,7 @@ function open({ startMsMax = 60_000, order }: { startMsMax?: number; order?: Pro
   const caller = callerThatLeaves();
   const held = { slots: 0, watches: 0 };
   const rights: { lose: (refusal: Refusal) => void } = { lose: () => {} };
-  const run = runOf(app, { whenGone: caller.whenGone });
+  const run = runOf(app, { signal: caller.signal });
   const stream = new AppStream(
     {
       stream: script.runner,
@@ -29,14 +29,14 @@ function open({ startMsMax = 60_000, order }: { startMsMax?: number; order?: Pro
         held.watches += 1;
         rights.lose = end;
         return {
-          look() {},
+          check() {},
           stop() {
             held.watches -= 1;
           },
         };
       },
     },
-    order ?? { run, checkRight: () => {} },
+    order ?? Promise.resolve({ run, checkRight: async () => {} }),
   );
   return { stream, caller, held, rights, ...script };
 }
@@ -221,9 +221,9 @@ function scriptedStream() {
   };
   const runner: StreamRunner = async (run) => {
     seen.runs.push(run);
-    run.whenGone((refusal) => {
-      seen.gone = refusal;
-      begun.reject(refusal);
+    run.signal.addEventListener("abort", () => {
+      seen.gone = run.signal.reason;
+      begun.reject(run.signal.reason);
     });
     await begun.promise;
     return { [Symbol.asyncIterator]: () => iterator };

@@ -42,7 +42,7 @@ test("an echo ends like any other stream: by its caller, by its time, and at the
   const runner = openAppRunner();
   const start = async (facts = {}) => (await runner.stream(runOf(echo, facts)))[Symbol.asyncIterator]();
   const caller = callerThatLeaves();
-  const left = await start({ text: "a b", whenGone: caller.whenGone });
+  const left = await start({ text: "a b", signal: caller.signal });
   expect(await left.next()).toMatchObject({ value: "a " });
   caller.leave();
   await expect(left.next()).rejects.toMatchObject({ reason: "CANCELLED" });

@@ -296,7 +296,7 @@ describe("a run that ends before the backend responds", () => {
     });
     await using runner = openAppRunner();
     const caller = callerThatLeaves();
-    const running = refusalOf(runner.run(runOf(appOn(server.backend), { whenGone: caller.whenGone })));
+    const running = refusalOf(runner.run(runOf(appOn(server.backend), { signal: caller.signal })));
     await arrived.promise;
     caller.leave();
     expect(await running).toMatchObject({ reason: "CANCELLED", mayHaveRun: true });

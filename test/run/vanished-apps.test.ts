@@ -26,7 +26,7 @@ test.each([
   await using runner = openAppRunner();
   const caller = callerThatLeaves();
   const backend: BackendRecord = server.backend;
-  const running = refusalOf(runner.run(runOf(appOn(backend), { whenGone: caller.whenGone })));
+  const running = refusalOf(runner.run(runOf(appOn(backend), { signal: caller.signal })));
   await soon(() => Object.values(server.seen).some((count) => count > 0)).toBe(true);
   const port = Number(
     /:(\d+)/.exec(backend.kind === "http" ? new URL(backend.url).host : backend.target)?.[1],

@@ -47,7 +47,7 @@ function heldDoor() {
   const finish: (() => void)[] = [];
   const drainable: HttpHandler = (request) =>
     new Promise((resolve) => {
-      const signal = request.signal();
+      const signal = request.signal;
       finish.push(() => resolve(jsonAnswer(200, "done")));
       signal.addEventListener("abort", () => {
         const told = signal.reason instanceof Refusal ? signal.reason.reason : "nothing";
@@ -200,7 +200,7 @@ test("a body that has not arrived by the drain's end is given up, and the reques
   const told: unknown[] = [];
   const server = await served(async (request) => {
     const { kind } = await request.readBody(100);
-    told.push(kind, request.signal().reason);
+    told.push(kind, request.signal.reason);
     return jsonAnswer(503, kind);
   });
   const client = rawSocket({ port: server.port });

@@ -59,12 +59,12 @@ test("a run in the background stays one, and its span has a trace of its own tha
   expect(waited?.links).toEqual([]);
 });
 
-test("the span of a call that fails at once has ended", () => {
+test("the span of a call that fails at once has ended", async () => {
   const refusal = fail("APP_UNREACHABLE");
   const run = () => {
     throw refusal;
   };
-  expect(() => runInRequest(run, "127.0.0.1:9001")).toThrow(refusal);
+  await expect(runInRequest(run, "127.0.0.1:9001")).rejects.toBe(refusal);
   const [span] = exporter.getFinishedSpans();
   expect(span?.attributes).toMatchObject({ "error.type": "app_unreachable" });
 });

@@ -77,7 +77,6 @@ async function outcomeOf(work: () => unknown): Promise<unknown> {
 
 const works: readonly [string, () => unknown, unknown][] = [
   ["a call of the store", () => inWorkSpan(tracer, span, () => Promise.resolve("x")), "x"],
-  ["a synchronous call", () => inWorkSpan(tracer, span, () => "x"), "x"],
   ["a refused call", () => inWorkSpan(tracer, span, () => Promise.reject(refused())), "UNAVAILABLE"],
   ["a run", () => traceRuns({ run: () => Promise.resolve("x"), traceOf }, tracer)(order), "x"],
   [

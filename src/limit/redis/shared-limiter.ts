@@ -55,16 +55,15 @@ export async function createSharedLimiter(
     return decision;
   }
 
-  function spendShared(spend: Spend): LimitDecision | Promise<LimitDecision> {
+  async function spendShared(spend: Spend): Promise<LimitDecision> {
     // Without a share this instance admits nothing apart: what it takes is in the shared log.
     const isHeld =
       spend.cost > 0 && fallback === "share" && clock.monotonicMs() < bothUntilMs && share.exists();
     const refused = isHeld ? share.hold(spend) : undefined;
     if (refused) return refused;
-    return redis.spend(spend).then((answer) => {
-      if (isHeld) share.release(spend);
-      return answer ? decided(answer, spend) : spendApart(spend);
-    });
+    const answer = await redis.spend(spend);
+    if (isHeld) share.release(spend);
+    return answer ? decided(answer, spend) : spendApart(spend);
   }
 
   function decided(answer: Answer, spend: Spend): LimitDecision {
@@ -85,9 +84,9 @@ export async function createSharedLimiter(
   }
 
   return {
-    spend(teamId, limit, cost, key) {
+    async spend(teamId, limit, cost, key) {
       const spend = { teamId, limit, cost, key };
-      return redis.isOpen() ? spendShared(spend) : spendApart(spend);
+      return redis.isOpen() ? await spendShared(spend) : spendApart(spend);
     },
     look(teamId, limit, key) {
       const isApart = !redis.isOpen() && fallback === "share";
@@ -109,6 +108,7 @@ export async function createSharedLimiter(
 
 /** A limiter whose logs all instances share. */
 export interface SharedLimiter extends TeamLimiter {
+  spend(...asked: Parameters<TeamLimiter["spend"]>): Promise<LimitDecision>;
   /** What holds now: `shared`, or the fallback. */
   mode(): LimitMode;
   /** Whether all that this instance admitted in the last window is in the shared log. */

@@ -4,7 +4,7 @@ import { pairsOf, streamHeaders } from "../../http/headers.ts";
 import { rateReportHeaders } from "../../limit/rate-limit-headers.ts";
 import { fail, type Refusal } from "../../refusal/refusal.ts";
 import { readsSession } from "../authenticate.ts";
-import { CallDeadline, isOver, whenAborted } from "../call-deadline.ts";
+import { CallDeadline, isOver } from "../call-deadline.ts";
 import type { RpcParts } from "../rpc-parts.ts";
 import { callStateOf } from "./call-state.ts";
 import { connectErrorFrom, countRefusal, explainFraming } from "./connect-refusal.ts";
@@ -31,7 +31,7 @@ export function createAuthenticateRequest(parts: RpcParts): (context: HandlerCon
     if (isOver(context.timeoutMs())) throw refused(context, parts, fail("DEADLINE_EXCEEDED"));
     state.principal = result.principal;
     state.rateNow = result.rateNow;
-    state.deadline = new CallDeadline((end) => whenAborted(context.signal, end));
+    state.deadline = new CallDeadline(context.signal);
   };
 }
 

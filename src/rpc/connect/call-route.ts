@@ -41,7 +41,7 @@ export async function callRoute(
     url: `http://localhost${request.target}`,
     header,
     body: bodyOf(state, onRefusal, messageBytesMax),
-    signal: request.signal(),
+    signal: request.signal,
     contextValues: createContextValues().set(callStateKey, state),
   });
   return answerOf(response);

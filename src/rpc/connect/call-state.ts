@@ -51,10 +51,7 @@ export function callOf(context: HandlerContext, deadline: CallDeadline): Call {
     requestId: request.requestId,
     address: request.address,
     notes: request.notes,
-    get signal() {
-      return deadline.signal;
-    },
-    whenGone: (end) => deadline.whenGone(end),
+    signal: deadline.signal,
     header: (name) => request.header(name),
     requestHeaders: context.requestHeader,
     timeoutMs: context.timeoutMs,

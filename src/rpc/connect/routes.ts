@@ -172,8 +172,7 @@ function streamed(parts: RpcParts, method: DescMethod, work: Work) {
 function begin(context: HandlerContext): CallDeadline {
   callStateOf(context).chunks?.release();
   const deadline = deadlineOf(context);
-  deadline.watchCaller();
-  if (deadline.reason) throw deadline.reason;
+  deadline.signal.throwIfAborted();
   deadline.begin();
   return deadline;
 }

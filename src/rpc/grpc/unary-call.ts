@@ -8,7 +8,7 @@ import {
 } from "@bufbuild/protobuf";
 import type { Call, Principal } from "../../auth/principal.ts";
 import type { Clock } from "../../base/clock.ts";
-import { type EndCall, type HttpRequest, wholeBody } from "../../http/handler.ts";
+import { type HttpRequest, wholeBody } from "../../http/handler.ts";
 import { headersOf } from "../../http/headers.ts";
 import type { RequestNotes } from "../../http/request-notes.ts";
 import { fail } from "../../refusal/refusal.ts";
@@ -64,7 +64,7 @@ export class UnaryCall implements Call {
     this.#clock = clock;
     this.#audit = audit;
     this.#messageBytesMax = messageBytesMax;
-    this.#end = new CallDeadline((end) => request.whenGone(end));
+    this.#end = new CallDeadline(request.signal);
   }
 
   get requestId(): string {
@@ -81,10 +81,6 @@ export class UnaryCall implements Call {
 
   get signal(): AbortSignal {
     return this.#end.signal;
-  }
-
-  whenGone(end: EndCall): void {
-    this.#end.whenGone(end);
   }
 
   header(name: string): string | undefined {
@@ -122,14 +118,12 @@ export class UnaryCall implements Call {
 
   async #answer(): Promise<Uint8Array> {
     const body = await this.#request.readBody(prefixBytes + this.#messageBytesMax);
-    // The call ended while its body was read, so no caller waits for the work.
-    if (this.#end.reason) throw this.#end.reason;
+    // If the call ended while its body was read, no caller waits for the work.
+    this.signal.throwIfAborted();
     const { method, work } = this.#unary;
     const request = messageIn(method.input, readMessage(wholeBody(body, this.#messageBytesMax)));
     this.#authorize(request);
     this.#end.begin();
-    // Reading the body ends by itself when the caller disconnects; waiting for the work does not.
-    this.#end.watchCaller();
     return frameWith(method.output, await work(request, this));
   }
 

@@ -156,7 +156,7 @@ export function createBackgroundRuns(parts: {
   /** Runs the app for nobody in particular, and writes what came of it. Never rejects. */
   async function carryOut(order: BackgroundOrder, call: Call, releaseSlot: () => void): Promise<void> {
     const { runId, teamId, keyId, app } = order;
-    const here = new UnderWay(clock.unixMs());
+    const here = { createTimeMs: clock.unixMs(), end: new AbortController() };
     underWay.set(runId, here);
     const held = bytes.open(teamId);
     const run: Run = {
@@ -169,7 +169,7 @@ export function createBackgroundRuns(parts: {
       isBackground: true,
       requestId: call.requestId,
       traceContext: readTraceContext((name) => call.header(name)),
-      whenGone: (end) => here.whenGone(end),
+      signal: here.end.signal,
     };
     const outcome = await outcomeOf(() => {
       // Its output is its text, which is kept until it is written.
@@ -229,7 +229,7 @@ export function createBackgroundRuns(parts: {
   /** Closes the app's call of a run of this instance that has an end. */
   function stop(id: string): boolean {
     const here = underWay.get(id);
-    here?.end(fail("RUN_CANCELLED", { mayHaveRun: true }));
+    here?.end.abort(fail("RUN_CANCELLED", { mayHaveRun: true }));
     waits.ended(id);
     return here !== undefined;
   }
@@ -336,25 +336,10 @@ export function createBackgroundRuns(parts: {
   };
 }
 
-/** A run of this instance, and how its app's call is closed. */
-class UnderWay {
+/** A run of this instance. `end` closes its app's call. */
+interface UnderWay {
   readonly createTimeMs: number;
-  #refusal: Refusal | undefined;
-  #end: ((refusal: Refusal) => void) | undefined;
-
-  constructor(createTimeMs: number) {
-    this.createTimeMs = createTimeMs;
-  }
-
-  whenGone(end: (refusal: Refusal) => void): void {
-    if (this.#refusal) end(this.#refusal);
-    else this.#end = end;
-  }
-
-  end(refusal: Refusal): void {
-    this.#refusal ??= refusal;
-    this.#end?.(this.#refusal);
-  }
+  readonly end: AbortController;
 }
 
 function recordOf({

@@ -22,12 +22,12 @@ type Methods = Pick<ServiceMethods<typeof RunService>, "getRun" | "listRuns" | "
 
 /** What an admitted request may do with runs in the background. */
 export interface BackgroundService extends Methods {
-  /** Whether this instance offers them now. */
-  isOffered(): boolean;
+  /** Whether the settings have runs in the background. */
+  readonly isOffered: boolean;
   /**
    * Starts a run of the app, or finds the one for which the request's Idempotency-Key stands, and
    * waits for its end for so long. Undefined if that one is not in the background. Throws
-   * BACKGROUND_RUNS_OFF and FLEET_UPGRADING where there are none, and as `BackgroundRuns.start`.
+   * BACKGROUND_RUNS_OFF where there are none, and as `BackgroundRuns.start`.
    */
   start(order: StartOrder, call: Call): Promise<RunMessage | undefined>;
   /**
@@ -36,7 +36,7 @@ export interface BackgroundService extends Methods {
   answerOf(runId: string, call: Call): Promise<{ readonly runId: string; readonly text: string }>;
 }
 
-interface StartOrder {
+export interface StartOrder {
   readonly app: AppRecord;
   /** Empty once there is a run: what waits for its end needs no text. */
   text: string;
@@ -51,26 +51,22 @@ export function createBackgroundService(parts: {
   readonly findRunnableApp: FindRunnableApp;
   readonly bytes: ByteBudget;
   readonly newRunId: () => string;
-  /** Throws why there are none now. */
-  readonly requireOffered: () => void;
+  readonly isOffered: boolean;
 }): BackgroundService {
   const { runs, bytes } = parts;
 
   /** Throws RUN_NOT_FOUND if the key may not run this app. A deleted app is nobody else's. */
-  function checkApp({ teamId, restrictions }: KeyPrincipal, appId: string): void | Promise<void> {
-    const check = (app: AppRecord | null | undefined) => {
-      if (app && app.teamIds.length > 0 && !app.teamIds.includes(teamId)) throw notFound();
-    };
+  async function checkApp({ teamId, restrictions }: KeyPrincipal, appId: string): Promise<void> {
     if (!mayRunApp(restrictions, appId)) throw notFound();
-    const held = parts.apps.peek(appId);
-    return held === undefined ? parts.apps.load(appId).then(check) : check(held);
+    const app = await parts.apps.load(appId);
+    if (app && app.teamIds.length > 0 && !app.teamIds.includes(teamId)) throw notFound();
   }
 
   const rightTo =
     (key: KeyPrincipal, appId: string): CheckRight =>
-    () => {
-      const checked = parts.checkKey(key.keyId);
-      return checked instanceof Promise ? checked.then(() => checkApp(key, appId)) : checkApp(key, appId);
+    async () => {
+      await parts.checkKey(key.keyId);
+      await checkApp(key, appId);
     };
 
   async function find(runId: string, key: KeyPrincipal): Promise<BackgroundRecord> {
@@ -133,16 +129,9 @@ export function createBackgroundService(parts: {
   }
 
   return {
-    isOffered() {
-      try {
-        parts.requireOffered();
-        return true;
-      } catch {
-        return false;
-      }
-    },
+    isOffered: parts.isOffered,
     async start(asked, call) {
-      parts.requireOffered();
+      if (!parts.isOffered) throw fail("BACKGROUND_RUNS_OFF");
       const record = await startOrFind(asked, call);
       return record && (await messageWithText(await waited(record, asked.waitMs, call)));
     },

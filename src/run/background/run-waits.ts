@@ -1,6 +1,6 @@
 import type { Call } from "../../auth/principal.ts";
 import { createRepeatedWork, type Timers } from "../../base/clock.ts";
-import type { Refusal } from "../../refusal/refusal.ts";
+import { unlessAborted } from "../../http/handler.ts";
 import { runBounds } from "../run-bounds.ts";
 import type { CheckRight, WatchRights } from "../watch-rights.ts";
 import type { BackgroundRecord, BackgroundRunStore } from "./background-store.ts";
@@ -38,15 +38,14 @@ export function createRunWaits({
   /** Resolves after `msMax`, when it is woken, or rejects with the refusal of the caller's end. */
   function sleep(
     runId: string,
-    { msMax, call, checkRight }: { msMax: number; call: Pick<Call, "whenGone">; checkRight: CheckRight },
+    { msMax, call, checkRight }: { msMax: number; call: Pick<Call, "signal">; checkRight: CheckRight },
   ): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const wakes = waiting.get(runId) ?? new Set();
     waiting.set(runId, wakes.add(resolve));
     const over = timers.after(msMax, resolve);
     const rights = watchRights(checkRight, reject);
-    call.whenGone((refusal: Refusal) => reject(refusal));
-    return promise.finally(() => {
+    return unlessAborted(promise, call.signal).finally(() => {
       over.cancel();
       rights.stop();
       wakes.delete(resolve);
@@ -67,7 +66,7 @@ export function createRunWaits({
         msMax,
         call,
         checkRight,
-      }: { msMax: number; call: Pick<Call, "whenGone" | "timeoutMs">; checkRight: CheckRight },
+      }: { msMax: number; call: Pick<Call, "signal" | "timeoutMs">; checkRight: CheckRight },
     ): Promise<BackgroundRecord | undefined> {
       const { id, teamId } = record;
       const callMs = (call.timeoutMs() ?? Number.POSITIVE_INFINITY) - runBounds.runWaitSpareMs;

@@ -234,7 +234,8 @@ export function createIdempotentRuns(parts: {
       held,
       requestId: call.requestId,
       traceContext,
-      whenGone: () => {},
+      // It goes on without its caller.
+      signal: new AbortController().signal,
     };
     running += 1;
     const answered = carryOut(run, { claim, begunMs }, untilMs).finally(() => {

@@ -22,9 +22,8 @@ export interface RunRecord {
  */
 export type RunState = "running" | "background" | EndState;
 /**
- * `app_failed` with a text: the app refused the run, and the text is its words. This is no state of
- * its own, because an older instance of a fleet that upgrades can't read a record in a state that
- * it does not know. It tells that the run has failed, as is told once the text is no longer kept.
+ * `app_failed` with a text: the app refused the run, and the text is its words. Once the text is no
+ * longer kept, a repeat is only told that the run has failed.
  */
 export type EndState = "done" | "app_failed" | "app_timeout";
 

@@ -1,4 +1,5 @@
 import type { Call } from "../../auth/principal.ts";
+import { unlessAborted } from "../../http/handler.ts";
 import { fail, Refusal } from "../../refusal/refusal.ts";
 import { runBounds } from "../run-bounds.ts";
 import type { RunClaim } from "./run-record-store.ts";
@@ -23,18 +24,15 @@ export class RunUnderWay {
   }
 
   /** Waits for the outcome for the caller that began the run. Rejects when the caller is gone. */
-  outcome(call: Pick<Call, "whenGone">): Promise<RunOutcome> {
-    return new Promise((resolve, reject) => {
-      call.whenGone(reject);
-      this.#answered.then(resolve);
-    });
+  outcome({ signal }: Pick<Call, "signal">): Promise<RunOutcome> {
+    return unlessAborted(this.#answered, signal);
   }
 
   /**
    * Waits for the outcome for a repeat of the request. Rejects with IDEMPOTENCY_KEY_IN_USE shortly
    * before the caller's deadline, and at once if there are too many such callers.
    */
-  async outcomeForRepeat(call: Pick<Call, "whenGone" | "timeoutMs">): Promise<RunOutcome> {
+  async outcomeForRepeat(call: Pick<Call, "signal" | "timeoutMs">): Promise<RunOutcome> {
     if (this.#outcome) return this.#outcome;
     if (this.#waiters >= runBounds.runWaitersMax) throw fail("IDEMPOTENCY_KEY_IN_USE");
     this.#waiters += 1;

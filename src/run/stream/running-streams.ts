@@ -25,21 +25,16 @@ export class RunningStreams {
    * in monotonic time.
    */
   async open(run: Run, start: (deadlineMs: number) => PieceSource): Promise<Pieces> {
-    let gone: Refusal | undefined;
-    let stream: RunningStream | undefined;
-    run.whenGone((refusal) => {
-      gone = refusal;
-      stream?.end(refusal);
-    });
-    if (gone !== undefined) throw gone;
-    const { streamTimeoutMs } = run.app;
-    const source = start(this.#clock.monotonicMs() + streamTimeoutMs);
-    const started = new RunningStream(source, { timeoutMs: streamTimeoutMs, ...this.#bounds });
-    stream = started;
-    this.#running.add(started);
-    started.over.then(() => this.#running.delete(started));
-    await started.begun();
-    return started;
+    const { signal, app } = run;
+    signal.throwIfAborted();
+    const timeoutMs = app.streamTimeoutMs;
+    const source = start(this.#clock.monotonicMs() + timeoutMs);
+    const stream = new RunningStream(source, { timeoutMs, ...this.#bounds });
+    signal.addEventListener("abort", () => stream.end(signal.reason), { once: true });
+    this.#running.add(stream);
+    stream.over.then(() => this.#running.delete(stream));
+    await stream.begun();
+    return stream;
   }
 
   /** Ends all streams with this refusal. Resolves when their exchanges are over. */

@@ -1,16 +1,14 @@
-import {
-  type Answer,
-  type BodyChunkSource,
-  type BodyOutcome,
-  type BytesOfBody,
-  type EndCall,
-  type HttpRequest,
-  type HttpResponse,
-  inTurn,
-  type Mount,
-  type Refused,
-  type StreamedResponse,
-  type WholeResponse,
+import type {
+  Answer,
+  BodyChunkSource,
+  BodyOutcome,
+  BytesOfBody,
+  HttpRequest,
+  HttpResponse,
+  Mount,
+  Refused,
+  StreamedResponse,
+  WholeResponse,
 } from "../../http/handler.ts";
 import type { Outcomes } from "../../http/outcomes.ts";
 import { refusalAnswer } from "../../http/refusal-response.ts";
@@ -107,9 +105,8 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
   #failed = false;
   /** The place with the tracker; -1 while it does not watch the request. */
   #watchedAt = -1;
-  #abort: AbortController | undefined;
-  #abortReason: Refusal | undefined;
-  #onGone: EndCall | undefined;
+  /** What ends the work early. Made once somebody asks for its signal. */
+  #end: AbortController | undefined;
 
   constructor(
     mount: Mount,
@@ -129,24 +126,20 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
     }
   }
 
-  run(): void {
+  async run(): Promise<void> {
     // A caller that has disconnected can read no answer, so its request is not served.
     if (!isAnswerable(this.#incoming.req, this.#incoming.res)) return;
     if (!this.#incoming.unread.mayBegin()) {
       this.#refuse({ refusal: unavailable({ isQuiet: true }) });
       return;
     }
+    let answer: Answer;
     try {
-      const answer = this.#mount.handler(this);
-      if (answer instanceof Promise) {
-        answer.then(
-          (response) => this.#respond(response),
-          (thrown) => this.#refuse({ refusal: refusalFrom(thrown) }),
-        );
-      } else this.#respond(answer);
+      answer = await this.#mount.handler(this);
     } catch (thrown) {
-      this.#refuse({ refusal: refusalFrom(thrown) });
+      answer = { refusal: refusalFrom(thrown) };
     }
+    this.#respond(answer);
   }
 
   #respond(answer: Answer): void {
@@ -191,24 +184,13 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
     return chunks;
   }
 
-  signal(): AbortSignal {
-    if (this.#abort === undefined) {
-      const abort = new AbortController();
-      this.#abort = abort;
-      this.whenGone((reason) => abort.abort(reason));
+  get signal(): AbortSignal {
+    if (this.#end === undefined) {
+      this.#end = new AbortController();
+      this.#watch();
+      this.#watchCaller();
     }
-    return this.#abort.signal;
-  }
-
-  whenGone(end: EndCall): void {
-    this.#watch();
-    if (this.#abortReason !== undefined) {
-      end(this.#abortReason);
-      return;
-    }
-    const isFirst = this.#onGone === undefined;
-    this.#onGone = inTurn(this.#onGone, end);
-    if (isFirst) this.#watchCaller();
+    return this.#end.signal;
   }
 
   #watchCaller(): void {
@@ -226,9 +208,8 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
   }
 
   abort(reason: Refusal): void {
-    if (this.#abortReason !== undefined) return;
-    this.#abortReason = reason;
-    this.#onGone?.(reason);
+    this.#end ??= new AbortController();
+    this.#end.abort(reason);
     this.#body.giveUp(reason);
   }
 

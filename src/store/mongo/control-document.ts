@@ -14,16 +14,16 @@ import { checkRecord } from "../records.ts";
 const count = z.int().nonnegative();
 
 // While a fleet is upgraded, instances of two versions write this document. So unknown fields are
-// ignored, and a field that is added later needs a default.
+// ignored.
 const facts = z.object({
   protocol: count,
-  version: z.string().default(""),
+  version: z.string(),
   schema: count,
   secretVersions: z.array(z.string()),
   serviceTokenMark: z.string(),
   keyPrefix: z.string(),
-  address: z.string().nullable().default(null),
-  alone: z.boolean().default(false),
+  address: z.string().nullable(),
+  alone: z.boolean(),
 }) satisfies z.ZodType<LeaseRecord["facts"]>;
 
 const limits = z.object({
@@ -37,7 +37,6 @@ const share = z.object({ slot: count, place: count, of: count }) satisfies z.Zod
 const lease = z.object({
   n: count,
   ack: count,
-  state: z.enum(["live", "fenced"]),
   order: count,
   facts,
   limits: limits.optional(),

@@ -91,7 +91,7 @@ export function createControlStore(
       const written = await writeFrom(({ seq, joined, leases }) => {
         if (leases[id]) throw idTaken(id);
         if (Object.keys(leases).length >= bounds.controlLeasesMax) throw tooMany();
-        const record = { n: 1, ack: seq, state: "live", order: joined + 1, facts } as const;
+        const record = { n: 1, ack: seq, order: joined + 1, facts } as const;
         const held = limits ? { ...record, limits } : record;
         return {
           filter: { joined: { $eq: joined }, [lease]: { $exists: false } },
@@ -108,7 +108,7 @@ export function createControlStore(
         ...(limits && { $set: { [`${lease}.limits`]: limits } }),
       };
       // An older record must not get this ack: its number may be another change's by now.
-      const own = { [`${lease}.state`]: { $eq: "live" }, [`${lease}.n`]: { $gte: nSeen } };
+      const own = { [`${lease}.n`]: { $gte: nSeen } };
       const written = await write(own, update);
       return written && viewOf(written);
     },
@@ -142,22 +142,22 @@ export function createControlStore(
     async vacate(id, share) {
       const lease = fieldOf(id);
       const update = { $unset: { [lease]: "" }, $set: { [`vacant.${share.slot}`]: share } } as const;
-      await write({ [`${lease}.state`]: { $eq: "live" } }, update);
+      await write({ [lease]: { $exists: true } }, update);
     },
     async takeOver(id, { slot, place, of }) {
       const [lease, vacant] = [fieldOf(id), `vacant.${slot}`] as const;
       const isSame = { [`${vacant}.place`]: { $eq: place }, [`${vacant}.of`]: { $eq: of } };
       const update = { $unset: { [vacant]: "" }, $set: { [`${lease}.share`]: { slot, place, of } } } as const;
-      const mayTake = { [`${lease}.state`]: { $eq: "live" }, [`${lease}.share`]: { $exists: false } };
+      const mayTake = { [lease]: { $exists: true }, [`${lease}.share`]: { $exists: false } };
       return (await write({ ...isSame, ...mayTake }, update)) !== undefined;
     },
     async dropVacant(slot) {
       const vacant = `vacant.${slot}` as const;
       await write({ [vacant]: { $exists: true } }, { $unset: { [vacant]: "" } });
     },
-    async removeUnchanged(id, { n, state }) {
+    async removeUnchanged(id, { n }) {
       const lease = fieldOf(id);
-      const unchanged = { [`${lease}.n`]: { $eq: n }, [`${lease}.state`]: { $eq: state } };
+      const unchanged = { [`${lease}.n`]: { $eq: n } };
       return (await write(unchanged, { $unset: { [lease]: "" } })) !== undefined;
     },
   };

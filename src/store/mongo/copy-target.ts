@@ -10,7 +10,7 @@ import { connectMongo } from "./connection.ts";
 import { createControlStore } from "./control-store.ts";
 import { type Collections, collectionsOf, copyStates, type MetaDocument } from "./documents.ts";
 import { activeSlot, endedSlot, keyDocumentOf, successorSlot } from "./key-documents.ts";
-import { migrate, requireKnownSchema } from "./migrations.ts";
+import { prepareDatabase, requireKnownSchema } from "./schema.ts";
 import { serviceTokenDocumentOf } from "./service-token-store.ts";
 import { createStoreCall, isDuplicate, type StoreCall, whileHolding } from "./store-call.ts";
 import { memberIdOf } from "./team-store.ts";
@@ -41,7 +41,7 @@ export async function openMongoTarget(parts: AloneParts & { readonly uri: string
     const guarded = whileHolding(guard, createStoreCall(bounds.storePrepareMsMax), lostDatabase);
     const copier = parts.newIncarnation();
     await takeEmpty(db, guarded, copier);
-    await guarded(() => migrate(collections));
+    await guarded(() => prepareDatabase(collections));
     return { ...targetOf(db, guarded, copier), close };
   } catch (thrown) {
     await close();

@@ -1,6 +1,5 @@
-// A document is written with these fields and no others. While a fleet is upgraded, instances of
-// two versions write it: what is read may have a field of a newer instance, which is ignored, and
-// may lack one that an older instance does not know, which needs a default in `laterFields`.
+// A document is written with these fields and no others. What is read may have a field of a newer
+// instance of a fleet that is upgraded, which is ignored.
 
 import type { Collection, Db } from "mongodb";
 import { z } from "zod";
@@ -21,23 +20,6 @@ import type { ControlDocument } from "./control-document.ts";
 
 const id = z.string().min(1);
 
-/** The fields that came after the first version of their record, each with its value there. */
-const laterFields = {
-  keys: {
-    expireTimeMs: keyShape.expireTimeMs.default(null),
-    expiredTimeMs: keyShape.expiredTimeMs.default(null),
-    replacesKeyId: keyShape.replacesKeyId.default(null),
-    replacedByKeyId: keyShape.replacedByKeyId.default(null),
-    firstKeyId: keyShape.firstKeyId.default(null),
-    pendingSinceMs: keyShape.pendingSinceMs.default(null),
-    appIds: keyShape.appIds.default([]),
-    requestsPerMinute: keyShape.requestsPerMinute.default(null),
-  },
-  // The time that an app gets for runs in the background if its creator names none.
-  apps: { backgroundTimeoutMs: appShape.backgroundTimeoutMs.default(600_000) },
-  auditEvents: { detail: auditShape.detail.default("") },
-};
-
 /**
  * `slot` and `requestKey` have unique indexes; `key-documents.ts` describes their values.
  */
@@ -50,7 +32,7 @@ export const keyDocument = z.strictObject({
   requestKey: z.string().min(1),
 });
 export type KeyDocument = z.infer<typeof keyDocument>;
-export const storedKey = keyDocument.extend(laterFields.keys).strip();
+export const storedKey = keyDocument.strip();
 
 /** `slot` and `nameKey` have unique indexes; `service-token-store.ts` describes their values. */
 export const serviceTokenDocument = z.strictObject({
@@ -86,7 +68,7 @@ export interface PreviewDocument {
  */
 export const appDocument = z.strictObject({ _id: id, ...appShape, deleted: z.boolean() });
 export type AppDocument = z.infer<typeof appDocument>;
-export const storedApp = appDocument.extend(laterFields.apps).strip();
+export const storedApp = appDocument.strip();
 
 /** The hash of the token is the id. */
 export const sessionDocument = z.strictObject({ _id: id, ...sessionShape });
@@ -96,8 +78,6 @@ export const storedSession = sessionDocument.strip();
 /** The e-mail is the id. */
 export const userDocument = z.object({ _id: id, ...userShape });
 export type UserDocument = z.infer<typeof userDocument>;
-
-/** The page's number is the id. */
 
 /** Without the text, which is read alone. */
 export const runRecordDocument = z.strictObject({ _id: id, ...runRecordShape });
@@ -126,14 +106,13 @@ export interface UsageHoursDocument {
   readonly keyId: string;
   readonly dayMs: number;
   readonly incarnation: string;
-  /** Tells it from one of the same id that was moved. Absent: a Keyrun of schema 11 made it. */
-  readonly made?: number;
-  /** How often it was written. Absent: an early Keyrun wrote it. */
-  readonly writes?: number;
+  /** Distinguishes it from one of the same id that was moved. */
+  readonly made: number;
+  /** How often it was written. */
+  readonly writes: number;
   readonly [count: `${"a" | "l" | "f" | "t"}${number}`]: number;
 }
 
-/** The documents of a Keyrun of schema 11 also have `packedHours`, which nothing reads any more. */
 export interface UsageDayDocument extends UsageDay {
   readonly _id: string;
 }
@@ -155,7 +134,7 @@ export interface UsageDayHoursDocument {
 
 export const auditDocument = z.strictObject({ _id: id, ...auditShape });
 export type AuditDocument = z.infer<typeof auditDocument>;
-export const storedAuditEvent = auditDocument.extend(laterFields.auditEvents).strip();
+export const storedAuditEvent = auditDocument.strip();
 
 const instanceDocument = z.strictObject({ _id: id, incarnation: id, beat: z.int().positive() });
 export type InstanceDocument = z.infer<typeof instanceDocument>;
@@ -166,7 +145,7 @@ export interface MetaDocument {
   readonly version: number;
   /** In the document of the fleet: its id. */
   readonly fleetId?: string;
-  /** In the mark of a copy: the copier that set it. Absent: an older Keyrun set the mark. */
+  /** In the mark of a copy: the copier that set it. */
   readonly copier?: string;
 }
 

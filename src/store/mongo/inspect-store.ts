@@ -5,7 +5,7 @@ import type { StoreInspection } from "../stores.ts";
 import { connectMongo, type MongoConnection, mongoRefusal, mongoTooSlow } from "./connection.ts";
 import { createControlStore } from "./control-store.ts";
 import { type Collections, collectionsOf } from "./documents.ts";
-import { requireKnownSchema, requireWhole } from "./migrations.ts";
+import { requireKnownSchema, requireWhole } from "./schema.ts";
 
 /**
  * `inspectStore` for MongoDB. Asks for every right that a server needs all the time: its writes fit
@@ -41,15 +41,14 @@ async function within<T>(msMax: number, work: Promise<T>, tooSlow: () => Error):
 
 async function inspect({ db }: MongoConnection): Promise<StoreInspection> {
   const collections = collectionsOf(db);
-  const { version, newest } = await requireKnownSchema(collections);
+  const found = await requireKnownSchema(collections);
   await requireWhole(collections);
   await tryWrites(collections);
   const hello = await db.command({ hello: 1 });
   const isCluster = hello.msg === "isdbgrid";
   const isSet = typeof hello.setName === "string";
   const server = isSet ? `replica set ${hello.setName}` : isCluster ? "sharded cluster" : "no replica set";
-  const schema =
-    version < newest ? `schema ${version}, which a start brings to ${newest}` : `schema ${version}`;
+  const schema = found === 0 ? "empty" : `schema ${found}`;
   const seen = await lookForInstances(collections);
   const fleetId = (await collections.meta.findOne({ _id: { $eq: "fleet" } }))?.fleetId;
   // Read last: an instance that made a key and left meanwhile is not in what was seen above.
@@ -61,7 +60,6 @@ async function inspect({ db }: MongoConnection): Promise<StoreInspection> {
     words: `database ${db.databaseName}, ${schema}, ${server}`,
     ...seen,
     secretVersions,
-    newestSchema: newest,
     ...(!isSet && !isCluster && { warning: noReplicaSet }),
     ...(fleetId !== undefined && { fleetId }),
   };
@@ -96,7 +94,7 @@ async function lookForInstances(
       seen.set(lease.id, { n: lease.n, silentMs });
       return { ...lease, silentMs };
     });
-    const living = present.filter(({ id, n, state }) => state === "live" && n !== first.get(id));
+    const living = present.filter(({ id, n }) => n !== first.get(id));
     if (living.length < present.length && waitedMs < bounds.servedLookMs) continue;
     return {
       isServed: !living.every(inFleet),

@@ -23,8 +23,8 @@ import { createControlStore } from "./control-store.ts";
 import { type Collections, collectionsOf } from "./documents.ts";
 import { createHoldTeam } from "./hold-team.ts";
 import { createKeyStore } from "./key-store.ts";
-import { migrate, movedHoursSchema, requireWhole } from "./migrations.ts";
 import { createRunRecordStore } from "./run-record-store.ts";
+import { prepareDatabase, requireWhole } from "./schema.ts";
 import { createServiceTokenStore } from "./service-token-store.ts";
 import { createSessionStore, createUserStore } from "./session-store.ts";
 import { createStoreCall, repeatOnDuplicate, type StoreCall, whileHolding } from "./store-call.ts";
@@ -51,11 +51,11 @@ export interface MongoStoresParts extends AloneParts {
 }
 
 /**
- * Opens the stores in MongoDB, and brings the database up to date. They are for this instance
+ * Opens the stores in MongoDB, and makes the indexes that are missing. They are for this instance
  * alone, or for one of a fleet: then it may serve only while it is registered in `fleet.control`.
  * Throws StartRefused where the server can't be reached, another instance serves the database and
- * the two may not serve it together, or a newer Keyrun wrote it, and UNAVAILABLE where the server
- * fails meanwhile.
+ * the two may not serve it together, or a Keyrun of another schema wrote it, and UNAVAILABLE where
+ * the server fails meanwhile.
  */
 export async function openMongoStores(parts: MongoStoresParts): Promise<Stores> {
   // Preparing may take long where the server has just started or there are many documents.
@@ -82,9 +82,9 @@ export async function openMongoStores(parts: MongoStoresParts): Promise<Stores> 
       : { guard: await serveAlone(createControlStore(served.collections, served), parts), readOptions: {} };
     closers.push(() => guard.release());
     const prepare = createStoreCall(bounds.storePrepareMsMax);
-    const schema = await prepare(async () => {
+    await prepare(async () => {
       await requireWhole(collectionsOf(preparing.db));
-      return migrate(collectionsOf(preparing.db));
+      await prepareDatabase(collectionsOf(preparing.db));
     });
     await preparing.client.close();
     const guarded = whileHolding(guard, call);
@@ -94,7 +94,7 @@ export async function openMongoStores(parts: MongoStoresParts): Promise<Stores> 
       call: guarded,
       readOptions,
     });
-    const fleet = control && { id: await fleetIdOf(served, parts), control, schema, holdTeam };
+    const fleet = control && { id: await fleetIdOf(served, parts), control, holdTeam };
     const reads = { readOptions, linearizable: served.readOptions };
     return storesOf(serving.db, { guard, reconnect, call: guarded, reads, fleet });
   } catch (thrown) {
@@ -151,11 +151,6 @@ async function fleetIdOf(
 
 const fleetIdLength = 12;
 
-async function everyInstanceReadsMovedHours(fleet: FleetStore | undefined): Promise<boolean> {
-  const { leases } = fleet ? await fleet.control.read() : { leases: [] };
-  return leases.every(({ facts }) => facts.schema >= movedHoursSchema);
-}
-
 function storesOf(
   db: Db,
   parts: {
@@ -192,7 +187,7 @@ function storesOf(
     audit,
     runRecords: createRunRecordStore(collections, call),
     backgroundRuns: createBackgroundRunStore(collections, call),
-    usage: createUsageStore(collections, call, { mayMove: () => everyInstanceReadsMovedHours(fleet) }),
+    usage: createUsageStore(collections, call),
     guard,
     ...(fleet && { fleet }),
     check: createLookUpEach({ keys, teams, apps }),

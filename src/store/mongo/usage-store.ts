@@ -17,13 +17,11 @@ import { repeatOnDuplicate, type StoreCall } from "./store-call.ts";
  * (`usageHours`), and raises the counts of its hours in it. When a day is over, `setDay` writes the
  * sums of the day (`usageDays`), moves the hours of all processes into one document for the key and
  * day (`usageDayHours`), and removes theirs. That document keeps the processes apart and a count
- * only grows, so what is written late or moved twice counts once. `mayMove` says whether all
- * instances that serve read the moved hours.
+ * only grows, so what is written late or moved twice counts once.
  */
 export function createUsageStore(
   { usageHours, usageDays, usageDayHours }: Collections,
   call: StoreCall,
-  { mayMove = async () => true }: { readonly mayMove?: () => Promise<boolean> } = {},
 ): UsageStore {
   let made = 0;
 
@@ -52,11 +50,9 @@ export function createUsageStore(
     const query = { teamId, fromMs: startTimeMs, untilMs: startTimeMs + dayMs };
     const days = [...(await findHours(query)).values()].filter(({ written }) => written.length > 0);
     if (days.length === 0) return;
-    const isMoved = await mayMove();
     for (const some of inMessages(days)) {
       const sums = some.map((day) => sumOperation(teamId, day));
       await call(() => usageDays.bulkWrite(sums, unordered));
-      if (!isMoved) continue;
       const moves = some.map((day) => moveOperation(teamId, day));
       await call(() => usageDayHours.bulkWrite(moves, unordered));
       // One that was written since stays: the next time, it is moved again.
@@ -196,8 +192,7 @@ function moveOperation(teamId: string, { keyId, dayMs, moves, hours }: DayOfKey)
 
 /** The document, if it was not written since, nor removed and made anew. */
 function asRead({ _id, made, writes }: UsageHoursDocument) {
-  const same = (value: number | undefined) => (value === undefined ? { $exists: false } : { $eq: value });
-  return { _id, made: same(made), writes: same(writes) };
+  return { _id, made: { $eq: made }, writes: { $eq: writes } };
 }
 
 function hoursIn(text: string): DayOfKey["hours"] {

@@ -20,8 +20,9 @@ import type { Clock } from "../../base/clock.ts";
 import { bounds } from "../../bounds.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import { dataFolderRefused, makeDataFolder, syncFolder } from "../../settings/data-folder.ts";
+import { secretVersionsIn } from "./inspect-store.ts";
 import { lockDataFolder, makePrivateFile, openDatabase } from "./locked-database.ts";
-import { migrate, requireKnownSchema } from "./migrations.ts";
+import { requireKnownSchema } from "./schema.ts";
 
 const storeName = "keyrun.db";
 /** What a data folder holds beside the store; none of them where the settings name the secrets. */
@@ -92,7 +93,7 @@ export interface Restored extends BackedUp {
  * folder of their own. What they say was revoked since is revoked, and nobody is signed in. `allow`
  * gets the versions of the secrets that the store needs, and the folder where those of the backup
  * are; what it throws leaves the data folder as it was. Throws StartRefused where the backup is
- * damaged or a newer Keyrun's, or where a Keyrun serves the folder.
+ * damaged or of another schema, or where a Keyrun serves the folder.
  */
 export async function restoreStore(parts: {
   readonly dataDir: string;
@@ -113,7 +114,7 @@ export async function restoreStore(parts: {
     for (const name of [storeName, ...secretNames]) copyIfThere(join(source, name), join(draft, name));
     const copy = join(draft, storeName);
     checked(copy, source);
-    const { secretVersions, ...carried } = bringUpToDate(copy, join(dataDir, storeName));
+    const { secretVersions, ...carried } = carryOver(copy, join(dataDir, storeName));
     await parts.allow(secretVersions, existsSync(join(draft, "secret")) ? draft : dataDir);
     const found = checked(copy, source);
     for (const name of readdirSync(draft)) syncFile(join(draft, name));
@@ -134,11 +135,11 @@ export async function restoreStore(parts: {
 function checked(path: string, from: string): BackedUp {
   const db = new DatabaseSync(path);
   try {
-    const { version } = requireKnownSchema(db);
+    const schema = requireKnownSchema(db);
     const found = db.prepare("PRAGMA integrity_check(1)").get()?.integrity_check;
-    if (version === 0 || found !== "ok") throw new Error(String(found));
+    if (schema === 0 || found !== "ok") throw new Error(String(found));
     const count = (table: string) => Number(db.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.n);
-    return { schema: version, teams: count("teams"), keys: count("keys"), bytes: statSync(path).size };
+    return { schema, teams: count("teams"), keys: count("keys"), bytes: statSync(path).size };
   } catch (thrown) {
     if (thrown instanceof StartRefused) throw thrown;
     const why = thrown instanceof Error ? thrown.message : "unknown";
@@ -151,32 +152,29 @@ function checked(path: string, from: string): BackedUp {
 }
 
 /** In a copy that nobody else has open; `current` is the store that it replaces, locked. */
-function bringUpToDate(
+function carryOver(
   copy: string,
   current: string,
 ): Pick<Restored, "revoked" | "unknown"> & { secretVersions: string[] } {
   const unknown = whyUnreadable(current);
   const db = new DatabaseSync(copy);
   try {
-    migrate(db);
     // Who signed out since would be signed in again.
     db.exec("DELETE FROM sessions");
     const revoked = unknown === undefined ? takeRevocations(db, current) : 0;
-    const versions = db.prepare(`SELECT secret_version AS v FROM keys
-      UNION SELECT secret_version FROM service_tokens WHERE revoke_time_ms IS NULL`);
-    return { secretVersions: versions.all().map(({ v }) => String(v)), revoked, unknown };
+    return { secretVersions: secretVersionsIn(db), revoked, unknown };
   } finally {
     db.close();
   }
 }
 
-/** Brings the store that is replaced up to date, too, and all of it into its one file. */
+/** Brings all of the store that is replaced into its one file. */
 function whyUnreadable(current: string): string | undefined {
   if (!existsSync(current)) return "the data folder had no store";
   try {
     const db = openDatabase(current);
     try {
-      migrate(db);
+      if (requireKnownSchema(db) === 0) return "the data folder had an empty store";
     } finally {
       db.close();
     }

@@ -7,7 +7,7 @@ import { dataFolderRefused } from "../../settings/data-folder.ts";
 import type { StoreInspection } from "../stores.ts";
 import { reserveState } from "./disk-reserve.ts";
 import { isServed, requireOwnFile } from "./locked-database.ts";
-import { requireKnownSchema } from "./migrations.ts";
+import { requireKnownSchema } from "./schema.ts";
 
 /**
  * `inspectStore` for the embedded store. Opens it to read, so a server goes on undisturbed. A
@@ -39,21 +39,17 @@ const reserveWords =
 function readStore(path: string): Pick<StoreInspection, "words" | "secretVersions"> {
   const db = new DatabaseSync(path, { readOnly: true, timeout: bounds.storeBusyMsMax });
   try {
-    const { version, newest } = requireKnownSchema(db);
-    const hasTable = db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?");
-    const found = Object.entries(secretVersionsIn)
-      .filter(([table]) => hasTable.get(table) !== undefined)
-      .flatMap(([, query]) => db.prepare(query).all());
-    const words =
-      version < newest ? `schema ${version}: a start brings it to ${newest}` : `schema ${version}`;
-    return { words, secretVersions: [...new Set(found.map(({ v }) => String(v)))] };
+    const schema = requireKnownSchema(db);
+    if (schema === 0) return { words: "empty: the first start makes its tables", secretVersions: [] };
+    return { words: `schema ${schema}`, secretVersions: secretVersionsIn(db) };
   } finally {
     db.close();
   }
 }
 
-/** By the table. An older store may lack one. */
-const secretVersionsIn = {
-  keys: "SELECT DISTINCT secret_version AS v FROM keys",
-  service_tokens: "SELECT DISTINCT secret_version AS v FROM service_tokens WHERE revoke_time_ms IS NULL",
-};
+/** As `KeyStore.secretVersions`. */
+export function secretVersionsIn(db: DatabaseSync): string[] {
+  const versions = db.prepare(`SELECT secret_version AS v FROM keys
+    UNION SELECT secret_version FROM service_tokens WHERE revoke_time_ms IS NULL`);
+  return versions.all().map(({ v }) => String(v));
+}

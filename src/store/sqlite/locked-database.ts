@@ -4,14 +4,14 @@ import { DatabaseSync } from "node:sqlite";
 import { bounds } from "../../bounds.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import { dataFolderRefused } from "../../settings/data-folder.ts";
-import { migrate } from "./migrations.ts";
+import { createSchema } from "./schema.ts";
 import { isBusy, lacksSharedMemory } from "./statement.ts";
 
 /**
- * Takes the folder for this process alone, opens its store and brings the schema up to date.
+ * Takes the folder for this process alone, opens its store, and makes its tables if it is empty.
  * `prepare` is called before that, and `file` with the folder locked; it returns the store's path.
- * Throws StartRefused where another process holds the folder, where a newer Keyrun wrote it, or
- * where it can't be used. Then nothing stays open.
+ * Throws StartRefused where another process holds the folder, where a Keyrun of another schema
+ * wrote it, or where it can't be used. Then nothing stays open.
  */
 export function openLockedDatabase(
   dataDir: string,
@@ -40,7 +40,7 @@ export interface LockedDatabase {
 function opened(path: string, unlock: () => void): LockedDatabase {
   const db = openDatabase(path);
   try {
-    migrate(db);
+    createSchema(db);
   } catch (thrown) {
     db.close();
     throw thrown;

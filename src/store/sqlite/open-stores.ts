@@ -15,9 +15,10 @@ import { createMemberStore, createPreviewStore, createTeamStore } from "./team-s
 import { createUsageStore } from "./usage-store.ts";
 
 /**
- * Opens the embedded store in `dataDir` and brings its schema up to date. Creates the folder where
- * it is missing (mode 0700; its files 0600). One process for each folder: throws StartRefused where
- * another process holds it, where a newer Keyrun wrote it, or where the folder can't be used.
+ * Opens the embedded store in `dataDir`, and makes its tables if it is empty. Creates the folder
+ * where it is missing (mode 0700; its files 0600). One process for each folder: throws StartRefused
+ * where another process holds it, where a Keyrun of another schema wrote it, or where the folder
+ * can't be used.
  */
 export async function openSqliteStores({
   dataDir,

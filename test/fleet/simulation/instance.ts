@@ -219,9 +219,12 @@ function decideOf(parts: {
   const rate: LimitDecision = { accepted: true, limit: 1, remaining: 0, resetUnixMs: 0, retryAfterMs: 0 };
   const decide = createDecide({
     clock,
-    verifyKey(keyId) {
-      const known = keys.peek(keyId);
-      return known ? verdictOf(known) : keys.load(keyId).then((found) => verdictOf(found!));
+    verifier: {
+      peek(keyId) {
+        const known = keys.peek(keyId);
+        return known ? verdictOf(known) : undefined;
+      },
+      load: async (keyId) => verdictOf((await keys.load(keyId))!),
     },
     teams: {
       peek(id) {

@@ -105,7 +105,7 @@ describeOnRedis("the Redis of a fleet", () => {
     way.lead(foreign);
     await soon(() => one.troubles.at(-1)).toMatch(/another fleet, of id bbbb, and this one has id aaaa/);
     expect(one.limiter.mode()).toBe("refuse");
-    expect(() => one.limiter.spend("team", limit, 1)).toThrow();
+    await expect(one.limiter.spend("team", limit, 1)).rejects.toThrow();
     way.lead(own);
     await soon(() => one.modes).toEqual(["refuse", "shared"]);
   });

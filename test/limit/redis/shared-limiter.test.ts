@@ -100,8 +100,8 @@ test("a call that is silent is given up after 100 ms, and not before; then the s
     1,
     ["share: RedisTrouble: silent for 100 ms"],
   ]);
-  expect(limiter.spend("team", 60, 1)).toMatchObject({ accepted: true, remaining: 0 });
-  expect(limiter.spend("team", 60, 1)).toMatchObject({ accepted: false });
+  expect(await limiter.spend("team", 60, 1)).toMatchObject({ accepted: true, remaining: 0 });
+  expect(await limiter.spend("team", 60, 1)).toMatchObject({ accepted: false });
 });
 
 test("apart, a key with a limit of its own takes its share of both, and what the shared log took before counts", async () => {
@@ -109,8 +109,8 @@ test("apart, a key with a limit of its own takes its share of both, and what the
   const key = { firstKeyId: "k", limit: 10 };
   await limiter.spend("team", 60, 3, key);
   redis.lost("gone");
-  expect(limiter.spend("team", 60, 2, key)).toMatchObject({ accepted: true, key: { remaining: 0 } });
-  expect(limiter.spend("team", 60, 1, key)).toMatchObject({
+  expect(await limiter.spend("team", 60, 2, key)).toMatchObject({ accepted: true, key: { remaining: 0 } });
+  expect(await limiter.spend("team", 60, 1, key)).toMatchObject({
     ...{ accepted: false, limit: 60, remaining: 25 },
     key: { accepted: false, limit: 10, remaining: 0 },
   });
@@ -125,7 +125,7 @@ test("with `refuse` what waited and all that follows is refused with UNAVAILABLE
   await pass(100);
   await silent;
   expect(limiter.mode()).toBe("refuse");
-  expect(() => limiter.spend("team", 60, 1)).toThrow(unavailable);
+  await expect(limiter.spend("team", 60, 1)).rejects.toEqual(unavailable);
   expect(seen.asked).toHaveLength(1);
   redis.answer = async () => [taken];
   await pass(1_000);
@@ -152,7 +152,7 @@ test("one attempt a second is made to come back, and each change is told once", 
 test("for one window after it came back, a request needs room in the share and in the shared log, and then in that alone", async () => {
   const { limiter, redis, seen, clock, pass } = await openApart();
   await pass(999);
-  expect(limiter.spend("team", 60, 20)).toMatchObject({ accepted: true });
+  expect(await limiter.spend("team", 60, 20)).toMatchObject({ accepted: true });
   redis.isUp = true;
   await pass(1);
   expect([limiter.mode(), limiter.isAllShared()]).toEqual(["shared", false]);
@@ -190,7 +190,7 @@ test("after `close` everything is refused with UNAVAILABLE, also what waits, and
   await turn();
   limiter.close();
   await waits;
-  expect(() => limiter.spend("team", 60, 1)).toThrow(unavailable);
+  await expect(limiter.spend("team", 60, 1)).rejects.toEqual(unavailable);
   await pass(5_000);
   expect([seen.opens, seen.closed]).toEqual([[0], 1]);
   const apart = await openApart();

@@ -84,7 +84,6 @@ const notOfRun: Partial<Record<Reason, string>> = {
   KEY_LIMIT_REACHED: "creates a key",
   KEY_ENDED: "changes a key",
   KEY_NOT_ROTATABLE: "replaces a key",
-  FLEET_UPGRADING: "changes a key or an app, or RPCs",
   BACKGROUND_RUNS_OFF: "the preference is ignored",
   RUN_NOT_FOUND: "names a run",
   REQUEST_ID_USED: "creates a key",

@@ -6,7 +6,6 @@ import type { Call, Principal } from "#src/auth/principal.ts";
 import { systemClock } from "#src/base/clock.ts";
 import type { BodyOutcome, HttpRequest } from "#src/http/handler.ts";
 import { fail } from "#src/refusal/refusal.ts";
-import { whenAborted } from "#src/rpc/call-deadline.ts";
 import { frameOf } from "#src/rpc/grpc/frame.ts";
 import { UnaryCall, type UnaryMethod } from "#src/rpc/grpc/unary-call.ts";
 
@@ -43,8 +42,7 @@ function callOf({
     requestId: "req",
     readBody: () => body,
     bodyChunks: () => ({ async *[Symbol.asyncIterator]() {}, release: () => {} }),
-    signal: () => caller.signal,
-    whenGone: (end) => whenAborted(caller.signal, end),
+    signal: caller.signal,
   };
   const works: Call[] = [];
   const unauthorized: string[] = [];
@@ -94,6 +92,7 @@ test("work that asks for its signal after the call has ended finds it aborted", 
   const { unary, works, caller } = callOf();
   const frame = unary.run();
   const gone = expect(frame).rejects.toEqual(refusal("CANCELLED", false));
+  await vi.advanceTimersByTimeAsync(0);
   caller.abort(fail("CANCELLED"));
   await gone;
   expect(works[0]?.signal.reason).toEqual(refusal("CANCELLED", false));
@@ -103,12 +102,21 @@ test("a drain that ends a call says whether its work may have been done", async 
   const draining = fail("UNAVAILABLE", { mayHaveRun: true });
   const running = callOf();
   const ended = expect(running.unary.run()).rejects.toEqual(refusal("UNAVAILABLE", true));
+  await vi.advanceTimersByTimeAsync(0);
   running.caller.abort(draining);
   await ended;
 
   const waiting = callOf({ body: Promise.resolve({ kind: "gone", reason: draining }) });
   await expect(waiting.unary.run()).rejects.toEqual(refusal("UNAVAILABLE", false));
   expect(waiting.works).toEqual([]);
+});
+
+test("a call whose caller leaves before its work has begun does no work", async () => {
+  const { unary, works, caller } = callOf();
+  const gone = expect(unary.run()).rejects.toEqual(refusal("UNAVAILABLE", false));
+  caller.abort(fail("UNAVAILABLE", { mayHaveRun: true }));
+  await gone;
+  expect(works).toEqual([]);
 });
 
 test("a body that arrives after the deadline does not start the work", async () => {

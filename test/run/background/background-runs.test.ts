@@ -52,7 +52,7 @@ test("a caller that loses its right is refused at once while the store fails, an
 
   const order = {
     ...{ runId: "run_1", teamId: "demo", keyId: "k", app, text: "hi" },
-    checkRight() {
+    async checkRight() {
       throw fail("REVOKED_API_KEY");
     },
   };

@@ -55,12 +55,12 @@ function instance(owner: string, { alone = false } = {}) {
         return stores.backgroundRuns.end(id, end);
       },
     },
-    run: ({ runId, whenGone }: Run) =>
+    run: ({ runId, signal }: Run) =>
       new Promise((resolve, reject) => {
         const end = () => held.delete(runId);
-        whenGone((refusal) => {
+        signal.addEventListener("abort", () => {
           end();
-          reject(refusal);
+          reject(signal.reason);
         });
         held.set(runId, {
           end: () => reject(fail("UNAVAILABLE", { mayHaveRun: true })),
@@ -86,7 +86,7 @@ function instance(owner: string, { alone = false } = {}) {
     async start() {
       const order: BackgroundOrder = {
         ...{ runId: `run_${randomUUID()}`, teamId: owner, keyId: "k", app, text: "text" },
-        checkRight: () => {},
+        checkRight: async () => {},
       };
       return (await runs.start(order, serviceCall())).id;
     },
@@ -190,8 +190,9 @@ test("an end that the store can't take is told only once it is written", async (
   const id = await one.start();
   const record = (await one.runs.find(id))!;
   let told: unknown;
-  const call = { whenGone: () => {}, timeoutMs: () => undefined };
-  const waiting = one.runs.wait(record, { msMax: 50_000, call, checkRight: () => {} }).then((run) => {
+  const call = { signal: new AbortController().signal, timeoutMs: () => undefined };
+  const asked = { msMax: 50_000, call, checkRight: async () => {} };
+  const waiting = one.runs.wait(record, asked).then((run) => {
     told = run;
   });
   ends = "fails";
@@ -222,7 +223,7 @@ test("a run that takes too long to be written down is not begun, and leaves noth
   const one = instance(randomUUID());
   const order: BackgroundOrder = {
     ...{ runId: `run_${randomUUID()}`, teamId: "slow", keyId: "k", app, text: "text" },
-    checkRight: () => one.clock.advance(runBounds.claimMsMax + 1),
+    checkRight: async () => one.clock.advance(runBounds.claimMsMax + 1),
   };
   await expect(one.runs.start(order, serviceCall())).rejects.toMatchObject({ reason: "UNAVAILABLE" });
   expect([one.held.size, await stateOf(order.runId)]).toEqual([0, undefined]);

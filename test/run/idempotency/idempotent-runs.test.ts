@@ -150,7 +150,7 @@ test("a repeat of a run that its app refused gets the words, from the store and 
   expect(starts).toHaveLength(1);
 });
 
-test("the words of an app that refused are kept as those of a failed run, which an older instance can read", async () => {
+test("the words of an app that refused are kept as those of a failed run", async () => {
   const { ends, ask, find } = await startRuns();
   ends.by = fail("APP_REFUSED", { problem: "No address.", mayHaveRun: true });
   await ask();

@@ -104,7 +104,7 @@ describe.each(Object.entries(appKinds))("%s", (_, kind: AppKind) => {
     for (const when of ["before", "awaiting", "between"]) {
       await using server = await ledApp(kind);
       const caller = callerThatLeaves();
-      const streaming = runner.stream(runOf(appOn(server.backend), { whenGone: caller.whenGone }));
+      const streaming = runner.stream(runOf(appOn(server.backend), { signal: caller.signal }));
       const talk = await server.talk;
       if (when === "before") {
         caller.leave();
@@ -144,7 +144,7 @@ describe.each(Object.entries(appKinds))("%s", (_, kind: AppKind) => {
     await using runner = openAppRunner();
     const caller = callerThatLeaves();
     caller.leave(fail("DEADLINE_EXCEEDED"));
-    const streaming = runner.stream(runOf(appOn(server.backend), { whenGone: caller.whenGone }));
+    const streaming = runner.stream(runOf(appOn(server.backend), { signal: caller.signal }));
     await expect(streaming).rejects.toMatchObject({ reason: "DEADLINE_EXCEEDED" });
     expect(talks).toBe(0);
   });
@@ -170,7 +170,7 @@ describe.each(Object.entries(appKinds))("%s", (_, kind: AppKind) => {
     async function streamOnce(lead: (talk: Talk, stream: AsyncIterator<string>) => unknown) {
       await using server = await ledApp(kind);
       const caller = callerThatLeaves();
-      const streaming = runner.stream(runOf(appOn(server.backend), { whenGone: caller.whenGone }));
+      const streaming = runner.stream(runOf(appOn(server.backend), { signal: caller.signal }));
       const talk = await server.talk;
       talk.begin();
       const stream = iterate(await streaming);

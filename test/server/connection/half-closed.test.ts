@@ -18,10 +18,10 @@ function slowApp() {
   const finishers: (() => void)[] = [];
   const handler: HttpHandler = async (request) => {
     await request.readBody(100);
-    const number = signals.push(request.signal());
+    const number = signals.push(request.signal);
     await new Promise<void>((resolve) => {
       finishers.push(resolve);
-      request.signal().addEventListener("abort", () => resolve());
+      request.signal.addEventListener("abort", () => resolve());
     });
     return jsonAnswer(200, `answer ${number}`);
   };

@@ -110,7 +110,7 @@ function endlessHandler() {
   let working = 0;
   const handler: HttpHandler = async (request) => {
     working += 1;
-    await new Promise<void>((resolve) => request.whenGone(() => resolve()));
+    await new Promise<void>((resolve) => request.signal.addEventListener("abort", () => resolve()));
     working -= 1;
     return jsonAnswer(200, "for nobody");
   };

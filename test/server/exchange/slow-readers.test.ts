@@ -18,7 +18,7 @@ const bodyBytes = 64 * 1024 * 1024;
 function large(size: number) {
   const seen = { produced: 0, returned: 0 };
   const handler: HttpHandler = (request) => {
-    request.whenGone(() => {});
+    void request.signal;
     async function* body(): AsyncGenerator<Uint8Array> {
       try {
         while (seen.produced * size < bodyBytes) {

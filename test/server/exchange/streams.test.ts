@@ -92,7 +92,7 @@ test.each([
     const returned = Promise.withResolvers<void>();
     const asked = Promise.withResolvers<HttpRequest>();
     const { port, url, requests, refusals } = await served((request) => {
-      request.signal();
+      request.signal;
       const waiting: AsyncIterableIterator<Uint8Array> = {
         [Symbol.asyncIterator]: () => waiting,
         next: () => {
@@ -111,12 +111,12 @@ test.each([
     const stream = session?.request({ ":path": "/" });
     client?.send(get);
     const request = await asked.promise;
-    expect(request.signal().aborted).toBe(false);
+    expect(request.signal.aborted).toBe(false);
     expect(requests.running()).toBe(1);
     stream?.close(code);
     client?.socket.resetAndDestroy();
     await returned.promise;
-    expect(request.signal().reason).toMatchObject({ reason: "CANCELLED" });
+    expect(request.signal.reason).toMatchObject({ reason: "CANCELLED" });
     await soon(() => requests.running()).toBe(0);
     expect(refusals).toEqual([]);
   },
@@ -124,7 +124,7 @@ test.each([
 
 test("a drain waits for a stream's last byte, and aborts the stream's signal at its end", async () => {
   const { port, requests } = await served((request) => {
-    const signal = request.signal();
+    const signal = request.signal;
     async function* body(): AsyncGenerator<Uint8Array> {
       yield Buffer.from("one ");
       await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
@@ -268,7 +268,7 @@ test("over HTTP/2 a caller that closes its connection without a reset is noticed
   const begun = Promise.withResolvers<void>();
   const { port, requests } = await served((request) => {
     begun.resolve();
-    const signal = request.signal();
+    const signal = request.signal;
     signal.addEventListener("abort", () => aborted.resolve(signal.reason));
     return new Promise(() => {});
   });

@@ -40,7 +40,7 @@ describeWith(mongodbMissing)("the control document in MongoDB", () => {
     const { control, document } = await open();
     const [id, again] = [randomUUID(), randomUUID()];
     await control.register(id, instanceFactsOf());
-    const lease = { n: 1, ack: 0, state: "live", order: 1, facts: instanceFactsOf() };
+    const lease = { n: 1, ack: 0, order: 1, facts: instanceFactsOf() };
     const others = Array.from({ length: bounds.controlLeasesMax - 1 }, () => `leases.${randomUUID()}`);
     await document.updateOne(only, { $set: Object.fromEntries(others.map((field) => [field, lease])) });
     expect((await control.read()).leases).toHaveLength(bounds.controlLeasesMax);
@@ -48,19 +48,6 @@ describeWith(mongodbMissing)("the control document in MongoDB", () => {
     await document.updateOne(only, { $unset: { [`leases.${id}`]: "" } });
     expect(await control.beat(id, { ack: 0, nSeen: 0 })).toBeUndefined();
     expect((await control.register(again, instanceFactsOf())).leases).toHaveLength(bounds.controlLeasesMax);
-  });
-
-  test("an instance that an older Keyrun fenced has no more heartbeats, until its record is removed", async () => {
-    const { control, document } = await open();
-    const id = randomUUID();
-    await control.register(id, instanceFactsOf());
-    await document.updateOne(only, { $set: { [`leases.${id}.state`]: "fenced" } });
-    const before = await control.read();
-    expect(before.leases).toMatchObject([{ id, n: 1, state: "fenced" }]);
-    expect(await control.beat(id, { ack: 7, nSeen: 0 })).toBeUndefined();
-    expect(await control.removeUnchanged(id, { n: 1, state: "live" })).toBe(false);
-    expect(await control.read()).toEqual(before);
-    expect(await control.removeUnchanged(id, { n: 1, state: "fenced" })).toBe(true);
   });
 
   test("what a newer Keyrun wrote beside is ignored, and stays", async () => {
@@ -81,7 +68,7 @@ describeWith(mongodbMissing)("the control document in MongoDB", () => {
     ];
     const seen = await control.beat(id, { ack: 3, nSeen: 0 });
     expect(seen?.recent).toEqual(expected);
-    expect(seen?.leases).toEqual([{ id, n: 2, ack: 3, state: "live", order: 1, facts: instanceFactsOf() }]);
+    expect(seen?.leases).toEqual([{ id, n: 2, ack: 3, order: 1, facts: instanceFactsOf() }]);
     const { view } = await control.push([{ kind: "app", id: "echo", version: 2 }]);
     expect(view.recent).toEqual([...expected, { seq: 4, kind: "app", id: "echo", version: 2 }]);
     expect(await document.findOne(only)).toMatchObject({

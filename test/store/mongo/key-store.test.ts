@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectMongo, type MongoConnection } from "#src/store/mongo/connection.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
 import { createKeyStore } from "#src/store/mongo/key-store.ts";
-import { migrate } from "#src/store/mongo/migrations.ts";
+import { prepareDatabase } from "#src/store/mongo/schema.ts";
 import { createStoreCall } from "#src/store/mongo/store-call.ts";
 import { createMongoDatabases } from "../../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../../harness/needs.ts";
@@ -22,7 +22,7 @@ describeWith(mongodbMissing)("two processes that insert keys of one team at once
     const uri = databases.createUri();
     const patient = { selectionMsMax: 20_000, socketMsMax: 20_000 };
     connections.push(await connectMongo(uri, patient), await connectMongo(uri, patient));
-    await migrate(collectionsOf(connections[0]!.db));
+    await prepareDatabase(collectionsOf(connections[0]!.db));
   });
   afterAll(async () => {
     for (const { client } of connections) await client.close();

@@ -4,7 +4,7 @@ import { unavailable } from "#src/refusal/refusal.ts";
 import { connectMongo, type MongoConnection } from "#src/store/mongo/connection.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
 import { createKeyStore } from "#src/store/mongo/key-store.ts";
-import { migrate } from "#src/store/mongo/migrations.ts";
+import { prepareDatabase } from "#src/store/mongo/schema.ts";
 import { createStoreCall, type StoreCall } from "#src/store/mongo/store-call.ts";
 import { createMongoDatabases } from "../../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../../harness/needs.ts";
@@ -34,7 +34,7 @@ describeWith(mongodbMissing)("a rotation while the store fails", () => {
   beforeAll(async () => {
     const patient = { selectionMsMax: 20_000, socketMsMax: 20_000 };
     connection = await connectMongo(databases.createUri(), patient);
-    await migrate(collectionsOf(connection.db));
+    await prepareDatabase(collectionsOf(connection.db));
     keys = createKeyStore(collectionsOf(connection.db), failing, (write) => write());
   });
   afterAll(async () => {

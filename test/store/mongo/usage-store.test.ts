@@ -1,9 +1,6 @@
-import { randomUUID } from "node:crypto";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { connectMongo } from "#src/store/mongo/connection.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
-import { movedHoursSchema } from "#src/store/mongo/migrations.ts";
-import { instanceFactsOf } from "../../harness/instance-facts.ts";
 import { createMongoDatabases } from "../../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../../harness/needs.ts";
 import { openMongoForTest } from "../../harness/open-mongo.ts";
@@ -78,30 +75,5 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     expect(await one.usageHours.countDocuments()).toBe(0);
     const [sum] = await one.usage.days({ teamId: "t", fromMs: day0, untilMs: day0 + day });
     expect(sum).toMatchObject({ acceptedCount: 100 });
-  });
-
-  test("hours that an early Keyrun wrote without counting its writes are read from their documents", async () => {
-    const { usage, usageHours, accepted } = await openUsage();
-    const place = { teamId: "t", keyId: "k", dayMs: day0, incarnation: "i1" };
-    await usageHours.insertOne({ _id: `t/${day0}/k/i1`, ...place, a3: 7 });
-    expect(await accepted()).toEqual([7]);
-    await usage.setDay("t", day0);
-    expect([await accepted(), await usageHours.countDocuments()]).toEqual([[7], 0]);
-    await usage.recordHours([hourOf("i1", 50, day0 + 3 * hour)]);
-    expect(await accepted()).toEqual([50]);
-  });
-
-  test("no hours are moved while an instance serves that would not find them", async () => {
-    const { usage, usageHours, fleet, accepted } = await openUsage({ fleet: true });
-    await usage.recordHours([hourOf("i1", 5)]);
-    const older = randomUUID();
-    await fleet!.control.register(older, instanceFactsOf({ schema: movedHoursSchema - 1 }));
-    await fleet!.control.register(randomUUID(), instanceFactsOf({ schema: movedHoursSchema }));
-    await usage.setDay("t", day0);
-    expect([await accepted(), await usageHours.countDocuments()]).toEqual([[5], 1]);
-    expect(await usage.newestDay("t")).toBe(day0);
-    await fleet!.control.remove(older);
-    await usage.setDay("t", day0);
-    expect([await accepted(), await usageHours.countDocuments()]).toEqual([[5], 0]);
   });
 });

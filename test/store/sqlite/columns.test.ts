@@ -17,11 +17,11 @@ import {
   usageHourRecord,
   userRecord,
 } from "#src/store/records.ts";
-import { migrate } from "#src/store/sqlite/migrations.ts";
+import { createSchema } from "#src/store/sqlite/schema.ts";
 import { columnOf, columnsOf } from "#src/store/sqlite/statement.ts";
 
 const db = new DatabaseSync(":memory:");
-migrate(db);
+createSchema(db);
 
 /** The columns of each table beside the fields of its records. */
 const tables: Record<string, z.ZodRawShape> = {

@@ -7,8 +7,8 @@ import { createAppStore } from "#src/store/sqlite/app-store.ts";
 import { createAuditStore } from "#src/store/sqlite/audit-store.ts";
 import { createKeyStore } from "#src/store/sqlite/key-store.ts";
 import { openDatabase } from "#src/store/sqlite/locked-database.ts";
-import { migrate } from "#src/store/sqlite/migrations.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { createSchema } from "#src/store/sqlite/schema.ts";
 import { createServiceTokenStore } from "#src/store/sqlite/service-token-store.ts";
 import { createSessionStore, createUserStore } from "#src/store/sqlite/session-store.ts";
 import { setReserve } from "#src/store/sqlite/statement.ts";
@@ -32,7 +32,7 @@ const session = {
 
 function openAll(dataDir: string) {
   const db = openDatabase(join(dataDir, "keyrun.db"));
-  migrate(db);
+  createSchema(db);
   onTestFinished(() => db.close());
   return {
     db,

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createKeyStore } from "#src/store/sqlite/key-store.ts";
 import { openDatabase } from "#src/store/sqlite/locked-database.ts";
-import { migrate } from "#src/store/sqlite/migrations.ts";
+import { createSchema } from "#src/store/sqlite/schema.ts";
 import { tempFolders } from "../../harness/closed-at-end.ts";
 import { countTurns } from "../../harness/counted-turns.ts";
 import { keyRecordOf } from "../../harness/store-records.ts";
@@ -11,7 +11,7 @@ const folders = tempFolders();
 
 test("a full store refuses writes with STORE_FULL, still answers reads, and accepts writes again once there is space", async () => {
   const db = openDatabase(join(folders.create(), "keyrun.db"));
-  migrate(db);
+  createSchema(db);
   const keys = createKeyStore(db);
   const pages = Number(db.prepare("PRAGMA page_count").get()?.page_count);
   db.exec(`PRAGMA max_page_count = ${pages + 2}`);
@@ -34,7 +34,7 @@ test("a full store refuses writes with STORE_FULL, still answers reads, and acce
 
 test("the uses of many keys are written in parts, each in a turn of the event loop", async () => {
   const db = openDatabase(join(folders.create(), "keyrun.db"));
-  migrate(db);
+  createSchema(db);
   const keys = createKeyStore(db);
   for (const id of ["first", "last"])
     await keys.insert(keyRecordOf({ id, teamId: "demo" }), { activeMax: 2 });
@@ -49,7 +49,7 @@ test("the uses of many keys are written in parts, each in a turn of the event lo
 
 test("a part of the uses is written whole or not at all", async () => {
   const db = openDatabase(join(folders.create(), "keyrun.db"));
-  migrate(db);
+  createSchema(db);
   const keys = createKeyStore(db);
   await keys.insert(keyRecordOf({ id: "k", teamId: "demo" }), { activeMax: 1 });
   await keys.insert(keyRecordOf({ id: "l", teamId: "other" }), { activeMax: 1 });
@@ -64,7 +64,7 @@ test("a part of the uses is written whole or not at all", async () => {
 
 test("of many changes at once at most four are written in a turn of the event loop, in their order", async () => {
   const db = openDatabase(join(folders.create(), "keyrun.db"));
-  migrate(db);
+  createSchema(db);
   const keys = createKeyStore(db);
   const turns = countTurns();
   const ids = Array.from({ length: 20 }, (_, n) => `k${n}`);

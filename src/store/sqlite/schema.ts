@@ -1,40 +1,32 @@
 import type { DatabaseSync } from "node:sqlite";
-import { searchForm } from "../../base/fields.ts";
-import { StartRefused } from "../../refusal/start-refused.ts";
+import { requireSchemaNumber, schemaNumber } from "../schema-number.ts";
 import { transaction } from "./statement.ts";
 
 /**
- * Brings the schema up to date, with one transaction for each numbered step; the number is SQLite's
- * `user_version`. Throws StartRefused for a store that a newer Keyrun wrote.
+ * Makes the tables of an empty store, all or none of them. Throws StartRefused for a store of
+ * another schema.
  */
-export function migrate(db: DatabaseSync, steps: readonly string[] = migrations): void {
-  const { version } = requireKnownSchema(db, steps);
-  db.function("fold_case", { deterministic: true }, (text) => searchForm(String(text)));
-  for (const [index, step] of steps.entries()) {
-    if (index < version) continue;
-    transaction(db, () => db.exec(`${step}; PRAGMA user_version = ${index + 1}`));
-  }
+export function createSchema(db: DatabaseSync): void {
+  if (requireKnownSchema(db) === schemaNumber) return;
+  transaction(db, () => db.exec(`${schema}; PRAGMA user_version = ${schemaNumber}`));
 }
 
 /**
- * The number of the store's schema, and the newest that this Keyrun knows. Throws StartRefused for
- * a store that a newer Keyrun wrote.
+ * The number of the store's schema, which is SQLite's `user_version`; 0 of an empty store. Throws
+ * StartRefused for another one than that of this Keyrun.
  */
-export function requireKnownSchema(db: DatabaseSync, steps: readonly string[] = migrations) {
-  const version = Number(db.prepare("PRAGMA user_version").get()?.user_version);
-  if (version <= steps.length) return { version, newest: steps.length };
-  throw new StartRefused(
-    `A newer Keyrun wrote this store: its schema has number ${version}, and this Keyrun knows ${steps.length}. Start the newer one again, or restore a copy from before the upgrade.`,
-  );
+export function requireKnownSchema(db: DatabaseSync): number {
+  const found = Number(db.prepare("PRAGMA user_version").get()?.user_version);
+  requireSchemaNumber(found);
+  return found;
 }
 
-/** Step n brings schema n − 1 to n. Never change a step that was released: add another. */
-export const migrations: readonly string[] = [
-  `
+const schema = `
   CREATE TABLE keys (
     id TEXT PRIMARY KEY,
     team_id TEXT NOT NULL,
     label TEXT NOT NULL,
+    label_folded TEXT NOT NULL,
     redacted_value TEXT NOT NULL,
     digest TEXT NOT NULL,
     secret_version TEXT NOT NULL,
@@ -44,19 +36,35 @@ export const migrations: readonly string[] = [
     last_use_time_ms INTEGER,
     revoke_time_ms INTEGER,
     revoked_by TEXT,
+    expire_time_ms INTEGER,
+    expired_time_ms INTEGER,
+    replaces_key_id TEXT,
+    replaced_by_key_id TEXT,
+    first_key_id TEXT,
+    pending_since_ms INTEGER,
+    app_ids TEXT NOT NULL,
+    requests_per_minute INTEGER,
     version INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
   CREATE UNIQUE INDEX keys_by_request ON keys (team_id, request_id) WHERE request_id IS NOT NULL;
   CREATE INDEX keys_by_time ON keys (team_id, create_time_ms, id);
-  CREATE INDEX active_keys_by_time ON keys (team_id, create_time_ms, id) WHERE revoke_time_ms IS NULL;
+  CREATE INDEX active_keys_by_time ON keys (team_id, create_time_ms, id)
+    WHERE revoke_time_ms IS NULL AND expired_time_ms IS NULL;
+  CREATE INDEX ended_keys ON keys (team_id) WHERE revoke_time_ms IS NOT NULL OR expired_time_ms IS NOT NULL;
   CREATE INDEX keys_by_secret_version ON keys (secret_version);
+  CREATE INDEX pending_keys ON keys (pending_since_ms) WHERE pending_since_ms IS NOT NULL;
+  CREATE INDEX keys_by_expiry ON keys (expire_time_ms)
+    WHERE expire_time_ms IS NOT NULL AND revoke_time_ms IS NULL AND expired_time_ms IS NULL;
 
+  -- A deleted team stays as a row without its facts, so that its version goes on where the id is used again.
   CREATE TABLE teams (
     id TEXT PRIMARY KEY,
     display_name TEXT NOT NULL,
     plan TEXT NOT NULL,
+    state TEXT NOT NULL,
     create_time_ms INTEGER NOT NULL,
-    version INTEGER NOT NULL
+    version INTEGER NOT NULL,
+    deleted INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
 
   CREATE TABLE members (
@@ -75,13 +83,14 @@ export const migrations: readonly string[] = [
     display_name TEXT NOT NULL,
     backend TEXT NOT NULL,
     timeout_ms INTEGER NOT NULL,
+    stream_timeout_ms INTEGER NOT NULL,
+    background_timeout_ms INTEGER NOT NULL,
     team_ids TEXT NOT NULL,
     create_time_ms INTEGER NOT NULL,
     version INTEGER NOT NULL,
     deleted INTEGER NOT NULL
-  ) STRICT, WITHOUT ROWID
-  `,
-  `
+  ) STRICT, WITHOUT ROWID;
+
   CREATE TABLE sessions (
     id_hash TEXT PRIMARY KEY,
     issuer TEXT NOT NULL,
@@ -99,23 +108,8 @@ export const migrations: readonly string[] = [
     email TEXT PRIMARY KEY,
     issuer TEXT NOT NULL,
     subject TEXT NOT NULL
-  ) STRICT, WITHOUT ROWID
-  `,
-  // It had a table that nothing uses any more.
-  "",
-  `
-  ALTER TABLE keys ADD COLUMN label_folded TEXT NOT NULL DEFAULT '';
-  UPDATE keys SET label_folded = fold_case(label) WHERE label <> '';
-  CREATE INDEX revoked_keys ON keys (team_id, revoke_time_ms) WHERE revoke_time_ms IS NOT NULL
-  `,
-  `
-  ALTER TABLE teams ADD COLUMN state TEXT NOT NULL DEFAULT 'active';
-  -- A deleted team stays as a row without its facts, so that its version goes on where the id is used again.
-  ALTER TABLE teams ADD COLUMN deleted INTEGER NOT NULL DEFAULT 0
-  `,
-  // Apps stream: ten minutes.
-  "ALTER TABLE apps ADD COLUMN stream_timeout_ms INTEGER NOT NULL DEFAULT 600000",
-  `
+  ) STRICT, WITHOUT ROWID;
+
   -- With row ids, because a row may be large. The text is a blob: a text of SQLite may end at a NUL.
   CREATE TABLE run_records (
     id TEXT PRIMARY KEY,
@@ -131,29 +125,28 @@ export const migrations: readonly string[] = [
   ) STRICT;
   CREATE INDEX run_records_by_time ON run_records (team_id, create_time_ms, text_bytes);
   CREATE INDEX run_records_by_expiry ON run_records (expire_time_ms);
-  CREATE INDEX run_texts_by_expiry ON run_records (team_id, expire_time_ms) WHERE text_bytes > 0
-  `,
-  // Keys expire, are replaced, and may be restricted.
-  `
-  ALTER TABLE keys ADD COLUMN expire_time_ms INTEGER;
-  ALTER TABLE keys ADD COLUMN expired_time_ms INTEGER;
-  ALTER TABLE keys ADD COLUMN replaces_key_id TEXT;
-  ALTER TABLE keys ADD COLUMN replaced_by_key_id TEXT;
-  ALTER TABLE keys ADD COLUMN first_key_id TEXT;
-  ALTER TABLE keys ADD COLUMN pending_since_ms INTEGER;
-  ALTER TABLE keys ADD COLUMN app_ids TEXT NOT NULL DEFAULT '[]';
-  ALTER TABLE keys ADD COLUMN requests_per_minute INTEGER;
-  DROP INDEX active_keys_by_time;
-  CREATE INDEX active_keys_by_time ON keys (team_id, create_time_ms, id)
-    WHERE revoke_time_ms IS NULL AND expired_time_ms IS NULL;
-  DROP INDEX revoked_keys;
-  CREATE INDEX ended_keys ON keys (team_id) WHERE revoke_time_ms IS NOT NULL OR expired_time_ms IS NOT NULL;
-  CREATE INDEX pending_keys ON keys (pending_since_ms) WHERE pending_since_ms IS NOT NULL;
-  CREATE INDEX keys_by_expiry ON keys (expire_time_ms)
-    WHERE expire_time_ms IS NOT NULL AND revoke_time_ms IS NULL AND expired_time_ms IS NULL
-  `,
-  // How keys are used. The keys of the tables are in the order in which a team's time is read.
-  `
+  CREATE INDEX run_texts_by_expiry ON run_records (team_id, expire_time_ms) WHERE text_bytes > 0;
+
+  CREATE TABLE background_runs (
+    id TEXT PRIMARY KEY,
+    team_id TEXT NOT NULL,
+    app_id TEXT NOT NULL,
+    key_id TEXT NOT NULL,
+    state TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    text BLOB,
+    text_bytes INTEGER,
+    error TEXT,
+    create_time_ms INTEGER NOT NULL,
+    end_time_ms INTEGER,
+    expire_time_ms INTEGER
+  ) STRICT;
+  CREATE INDEX background_runs_by_team ON background_runs (team_id, create_time_ms DESC, id DESC);
+  CREATE INDEX running_background_runs ON background_runs (owner) WHERE state = 'running';
+  CREATE INDEX background_runs_by_expiry ON background_runs (expire_time_ms);
+  CREATE INDEX background_texts ON background_runs (team_id, expire_time_ms) WHERE text_bytes > 0;
+
+  -- How keys are used. The keys of the tables are in the order in which a team's time is read.
   CREATE TABLE usage_hours (
     team_id TEXT NOT NULL,
     start_time_ms INTEGER NOT NULL,
@@ -176,10 +169,8 @@ export const migrations: readonly string[] = [
     app_ms INTEGER NOT NULL,
     PRIMARY KEY (team_id, start_time_ms, key_id)
   ) STRICT, WITHOUT ROWID;
-  CREATE INDEX usage_days_by_key ON usage_days (team_id, key_id, start_time_ms)
-  `,
-  // Tokens of internal services.
-  `
+  CREATE INDEX usage_days_by_key ON usage_days (team_id, key_id, start_time_ms);
+
   CREATE TABLE service_tokens (
     id TEXT PRIMARY KEY,
     name TEXT NOT NULL,
@@ -196,10 +187,8 @@ export const migrations: readonly string[] = [
     version INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
   CREATE UNIQUE INDEX accepted_service_tokens ON service_tokens (name) WHERE revoke_time_ms IS NULL;
-  CREATE INDEX service_tokens_by_time ON service_tokens (create_time_ms, id)
-  `,
-  // The audit log.
-  `
+  CREATE INDEX service_tokens_by_time ON service_tokens (create_time_ms, id);
+
   CREATE TABLE audit_events (
     id TEXT PRIMARY KEY,
     time_ms INTEGER NOT NULL,
@@ -212,7 +201,8 @@ export const migrations: readonly string[] = [
     request_id TEXT NOT NULL,
     outcome TEXT NOT NULL,
     reason TEXT NOT NULL,
-    count INTEGER NOT NULL
+    count INTEGER NOT NULL,
+    detail TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX audit_events_by_time ON audit_events (time_ms, id);
   CREATE INDEX audit_events_by_team ON audit_events (team_id, time_ms, id);
@@ -220,30 +210,4 @@ export const migrations: readonly string[] = [
   CREATE INDEX audit_events_by_team_and_action ON audit_events (team_id, action, time_ms, id);
   CREATE INDEX audit_events_by_actor ON audit_events (actor, time_ms, id);
   CREATE INDEX audit_events_by_action ON audit_events (action, time_ms, id)
-  `,
-  // Events tell what exactly was done.
-  "ALTER TABLE audit_events ADD COLUMN detail TEXT NOT NULL DEFAULT ''",
-  // Apps run in the background: ten minutes.
-  "ALTER TABLE apps ADD COLUMN background_timeout_ms INTEGER NOT NULL DEFAULT 600000",
-  // Runs in the background.
-  `
-  CREATE TABLE background_runs (
-    id TEXT PRIMARY KEY,
-    team_id TEXT NOT NULL,
-    app_id TEXT NOT NULL,
-    key_id TEXT NOT NULL,
-    state TEXT NOT NULL,
-    owner TEXT NOT NULL,
-    text BLOB,
-    text_bytes INTEGER,
-    error TEXT,
-    create_time_ms INTEGER NOT NULL,
-    end_time_ms INTEGER,
-    expire_time_ms INTEGER
-  ) STRICT;
-  CREATE INDEX background_runs_by_team ON background_runs (team_id, create_time_ms DESC, id DESC);
-  CREATE INDEX running_background_runs ON background_runs (owner) WHERE state = 'running';
-  CREATE INDEX background_runs_by_expiry ON background_runs (expire_time_ms);
-  CREATE INDEX background_texts ON background_runs (team_id, expire_time_ms) WHERE text_bytes > 0
-  `,
-];
+  `;
