@@ -19,6 +19,16 @@ export interface ReasonRow {
   readonly httpStatus: number;
   /** The public message; `{name}` is filled from the metadata. */
   readonly words: string;
+  /**
+   * Set if a run over REST can be refused so: what fills the example in the OpenAPI document. What
+   * depends on the settings is filled there.
+   */
+  readonly ofRun?: {
+    readonly param?: string;
+    readonly problem?: string;
+    readonly metadata?: Readonly<Record<string, string>>;
+    readonly retryAfterMs?: number;
+  };
   /** How long a message may be, if it is not the usual bound: in bytes of JSON. */
   readonly messageBytesMax?: number;
   /**

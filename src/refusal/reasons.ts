@@ -24,22 +24,27 @@ export const reasons = {
   MISSING_API_KEY: {
     ...withoutCredential,
     words: "No API key was sent. Send the header `Authorization: Bearer <API key>`.",
+    ofRun: {},
   },
   MALFORMED_AUTHORIZATION: {
     ...withoutCredential,
     words: "The Authorization header can't be read. Send it once, as `Authorization: Bearer <API key>`.",
+    ofRun: {},
   },
   INVALID_API_KEY: {
     ...authentication,
     words: "The API key is incomplete or not known. Check that it was copied whole, or create a new one.",
+    ofRun: {},
   },
   REVOKED_API_KEY: {
     ...authentication,
     words: "The API key was revoked at {revoke_time} and will not work again. Create a new one.",
+    ofRun: { metadata: { revoke_time: "2026-05-04T12:00:00.000Z" } },
   },
   EXPIRED_API_KEY: {
     ...authentication,
     words: "The API key expired at {expire_time} and will not work again. Create a new one.",
+    ofRun: { metadata: { expire_time: "2026-05-04T12:00:00.000Z" } },
   },
   SERVICE_ROLE_REQUIRED: {
     ...permission,
@@ -66,17 +71,20 @@ export const reasons = {
     ...permission,
     words: "API keys are in preview and limited to selected users. Ask your operator for preview access.",
   },
-  NOT_FOUND: {
-    ...notFound,
-    words: "There is nothing at this path. Run an app with `POST /api/apps/<app_id>/run`.",
-  },
   APP_NOT_ALLOWED: {
     ...permission,
     words: "The API key is restricted to other apps. Run one of those, or use a key that may run this one.",
+    ofRun: { param: "app_id", metadata: { app_id: "echo" } },
   },
   APP_NOT_FOUND: {
     ...notFound,
     words: "The team has no app with this id. Check the app id.",
+    ofRun: { param: "app_id", metadata: { app_id: "ecko" } },
+  },
+  NOT_FOUND: {
+    ...notFound,
+    words: "There is nothing at this path. Run an app with `POST /api/apps/<app_id>/run`.",
+    ofRun: {},
   },
   TEAM_NOT_FOUND: { ...notFound, words: "There is no team with this id." },
   KEY_NOT_FOUND: { ...notFound, words: "The team has no key with this id." },
@@ -85,6 +93,7 @@ export const reasons = {
     httpStatus: 405,
     headers: { ...unimplemented.headers, Allow: "{allow}" },
     words: "This path does not allow this method. Use one of: {allow}.",
+    ofRun: { metadata: { allow: "POST" } },
   },
   UNIMPLEMENTED: {
     ...unimplemented,
@@ -100,26 +109,33 @@ export const reasons = {
     words:
       "The message is marked as compressed, but no grpc-encoding was sent. Name it, or send the message plain.",
   },
-  INVALID_JSON: { ...invalid, words: "The body is not valid JSON." },
-  INVALID_ARGUMENT: { ...invalid, words: "The request is not valid." },
+  INVALID_JSON: { ...invalid, words: "The body is not valid JSON.", ofRun: {} },
+  INVALID_ARGUMENT: {
+    ...invalid,
+    words: "The request is not valid.",
+    ofRun: { param: "text", problem: "text is required: a string, which may be empty." },
+  },
   /** The HTTP parser refuses the request before there is a path, so no rate limit is known. */
-  MALFORMED_REQUEST: { ...invalid, words: "The request is not valid HTTP." },
+  MALFORMED_REQUEST: { ...invalid, words: "The request is not valid HTTP.", ofRun: {} },
   REQUEST_TIMEOUT: {
     ...invalid,
     code: Code.DeadlineExceeded,
     httpStatus: 408,
     words: "The request did not arrive in time. Send the whole request again.",
+    ofRun: {},
   },
   HEADERS_TOO_LARGE: {
     ...exhausted,
     httpStatus: 431,
     words: "The request's headers are too large or too many. Send fewer or smaller headers.",
+    ofRun: {},
   },
   REQUEST_TOO_LARGE: {
     ...exhausted,
     withoutRpcDetails: true,
     httpStatus: 413,
     words: "The body is larger than {bytes_max} bytes. Send a smaller body.",
+    ofRun: {},
   },
   UNSUPPORTED_MEDIA_TYPE: {
     ...invalid,
@@ -127,12 +143,14 @@ export const reasons = {
     // The one that is known names what was wrong: the type or the compression.
     headers: { Accept: "{accept}", "Accept-Encoding": "{accept_encoding}" },
     words: "The body must be JSON, uncompressed. Send `Content-Type: application/json`.",
+    ofRun: {},
   },
   RATE_LIMIT_EXCEEDED: {
     ...exhausted,
     type: "rate_limit_error",
     httpStatus: 429,
     words: "The {subject} has used its {limit} requests a minute. Try again in {retry_after_s} s.",
+    ofRun: { metadata: { subject: "team", retry_after_s: "7" }, retryAfterMs: 6_120 },
   },
   KEY_LIMIT_REACHED: {
     ...failedPrecondition,
@@ -191,6 +209,7 @@ export const reasons = {
     code: Code.Unknown,
     httpStatus: 502,
     words: "The app failed. It may have done its work: repeat the request only if that is safe.",
+    ofRun: {},
   },
   /** The message is the app's own. The log has these words: an app may repeat what it was sent. */
   APP_REFUSED: {
@@ -200,17 +219,20 @@ export const reasons = {
     httpStatus: 422,
     messageBytesMax: bounds.appWordsBytesMax,
     words: "The app refuses this run. Its message says why: change the request.",
+    ofRun: {},
   },
   APP_TIMEOUT: {
     ...late,
     unsafeToRepeat: true,
     words:
       "The app did not answer in time. It may have done its work: repeat the request only if that is safe.",
+    ofRun: {},
   },
   IDEMPOTENCY_KEY_REUSED: {
     ...failedPrecondition,
     httpStatus: 422,
     words: "This Idempotency-Key was sent before with another text. Send each text with a key of its own.",
+    ofRun: {},
   },
   IDEMPOTENCY_KEY_IN_USE: {
     ...invalid,
@@ -218,6 +240,7 @@ export const reasons = {
     httpStatus: 409,
     retryAfterMs: bounds.retryAfterUnavailableMs,
     words: "The run of this Idempotency-Key has not ended. Repeat the request with the same key in a second.",
+    ofRun: {},
   },
   IDEMPOTENCY_ANSWER_GONE: {
     ...failedPrecondition,
@@ -225,6 +248,7 @@ export const reasons = {
     unsafeToRepeat: true,
     words:
       "The app has done its work for this Idempotency-Key, but its answer is no longer kept. To run the app again, send a new key.",
+    ofRun: {},
   },
   RUN_NOT_FOUND: {
     ...notFound,
@@ -238,12 +262,14 @@ export const reasons = {
     httpStatus: 502,
     words:
       "The run was cut off, as its instance of Keyrun stopped. The app may have done its work: repeat the request only if that is safe.",
+    ofRun: {},
   },
   RUN_CANCELLED: {
     ...invalid,
     code: Code.Aborted,
     httpStatus: 409,
     words: "The run was cancelled. The app may have done a part of its work.",
+    ofRun: {},
   },
   BACKGROUND_RUNS_OFF: {
     ...failedPrecondition,
@@ -265,17 +291,20 @@ export const reasons = {
   APP_BUSY: {
     ...unavailable,
     words: "The app can take no more runs now, and this one was not started. Try again in a second.",
+    ofRun: {},
   },
   APP_UNREACHABLE: {
     ...unavailable,
     words: "The app could not be reached, and nothing was sent to it. Try again in a second.",
+    ofRun: {},
   },
-  UNAVAILABLE: { ...unavailable, words: "Keyrun can't answer this now. Try again in a second." },
+  UNAVAILABLE: { ...unavailable, words: "Keyrun can't answer this now. Try again in a second.", ofRun: {} },
   /** Callers can cause it at will, so each is no line of the log: beginning and end of it are. */
   OVERLOADED: {
     ...unavailable,
     log: "debug",
     words: "Keyrun has more to do, or more to hold, than it can. Try again in a second.",
+    ofRun: {},
   },
   STORE_FULL: {
     type: "api_error",
@@ -291,10 +320,16 @@ export const reasons = {
     code: Code.Internal,
     httpStatus: 500,
     words: "Something went wrong in Keyrun.",
+    ofRun: {},
   },
 } as const satisfies Record<string, ReasonRow>;
 
 export type Reason = keyof typeof reasons;
+
+/** Those for which a run over REST can be refused. */
+export const runReasons: readonly Reason[] = Object.keys(reasons)
+  .filter(isReason)
+  .filter((reason) => rowOf(reason).ofRun !== undefined);
 
 export function isReason(text: string): text is Reason {
   return Object.hasOwn(reasons, text);

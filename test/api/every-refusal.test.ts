@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { reasons } from "#src/refusal/reasons.ts";
+import { reasons, rowOf } from "#src/refusal/reasons.ts";
 import type { WireAnswer } from "../harness/refusals/exchange.ts";
 import { headCases } from "../harness/refusals/head-cases.ts";
 import { httpCases, oidcCases } from "../harness/refusals/http-cases.ts";
@@ -29,6 +29,16 @@ test("each reason of the table has a case, or words that say why no caller can c
   const told = Object.keys(unreachable);
   expect([...caused].filter((reason) => told.includes(reason))).toEqual([]);
   expect([...caused, ...told].sort()).toEqual(Object.keys(reasons).sort());
+});
+
+test("what refuses a run over REST is said in the API's document", () => {
+  const runs = [...quickCases, ...slowCases].filter(
+    ({ entry, request }) => entry === "rest" && /^POST .*\/(run|stream)$/.test(request),
+  );
+  // To a caller that has disconnected nothing is answered.
+  const answered = new Set(runs.map(({ reason }) => reason).filter((reason) => reason !== "CANCELLED"));
+  expect(answered.size).toBeGreaterThan(15);
+  expect([...answered].filter((reason) => rowOf(reason).ofRun === undefined)).toEqual([]);
 });
 
 test("each case has a name of its own", () => {

@@ -1,11 +1,10 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { codeName, publicCode, refusalResponse } from "#src/http/refusal-response.ts";
-import { type Reason, reasons } from "#src/refusal/reasons.ts";
+import { type Reason, reasons, rowOf, runReasons } from "#src/refusal/reasons.ts";
 import { fail, type Refusal, type RefusalFacts } from "#src/refusal/refusal.ts";
 import type { OpenApiFacts } from "#src/rest/openapi.ts";
 import { openList } from "./json-schema.ts";
 import type { ResponseHeaders } from "./response-headers.ts";
-import { runReasons } from "./run-reasons.ts";
 
 /** The refusals of a REST method, and the names of their schemas. */
 export interface RefusalGroup {
@@ -29,12 +28,12 @@ export function refusalAnswers(
   facts: OpenApiFacts,
   headers: ResponseHeaders,
 ): JsonObject {
-  const exampleFacts = { ...exampleFactsOf(facts), ...group.examples };
+  const exampleOf = (reason: Reason) => group.examples?.[reason] ?? exampleFactsOf(reason, facts);
   return Object.fromEntries(
     statusesOf(group).map((status) => {
       const here = reasonsWith(group, status);
-      const refusals = here.map((reason) => fail(reason, exampleFacts[reason]));
-      const description = here.map((reason) => lineOf(reason, exampleFacts[reason])).join("\n\n");
+      const refusals = here.map((reason) => fail(reason, exampleOf(reason)));
+      const description = here.map((reason) => lineOf(reason, exampleOf(reason))).join("\n\n");
       const schema = `${group.prefix}Error${status}`;
       const content = { "application/json": contentOf({ schema, refusals }) };
       return [status, { description, headers: headers.of(status), content }];
@@ -124,20 +123,12 @@ function bodyOf(refusal: Refusal): JsonValue {
   return JSON.parse(String(body));
 }
 
-function exampleFactsOf({ free, bodyBytesMax }: OpenApiFacts): Partial<Record<Reason, RefusalFacts>> {
-  return {
-    REVOKED_API_KEY: { metadata: { revoke_time: "2026-05-04T12:00:00.000Z" } },
-    APP_NOT_ALLOWED: { param: "app_id", metadata: { app_id: "echo" } },
-    EXPIRED_API_KEY: { metadata: { expire_time: "2026-05-04T12:00:00.000Z" } },
-    APP_NOT_FOUND: { param: "app_id", metadata: { app_id: "ecko" } },
-    METHOD_NOT_ALLOWED: { metadata: { allow: "POST" } },
-    INVALID_ARGUMENT: { param: "text", problem: "text is required: a string, which may be empty." },
-    REQUEST_TOO_LARGE: { metadata: { bytes_max: bodyBytesMax } },
-    RATE_LIMIT_EXCEEDED: {
-      metadata: { subject: "team", limit: free, retry_after_s: "7" },
-      retryAfterMs: 6_120,
-    },
-  };
+/** What the row says, and what its words name of the settings. */
+function exampleFactsOf(reason: Reason, { free, bodyBytesMax }: OpenApiFacts): RefusalFacts {
+  const { words, ofRun } = rowOf(reason);
+  const ofSettings = Object.entries({ limit: free, bytes_max: bodyBytesMax });
+  const named = Object.fromEntries(ofSettings.filter(([name]) => words.includes(`{${name}}`)));
+  return { ...ofRun, metadata: { ...named, ...ofRun?.metadata } };
 }
 
 function objectOf(properties: Record<string, JsonObject>): JsonObject {

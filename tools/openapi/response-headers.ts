@@ -1,10 +1,9 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { bounds } from "#src/bounds.ts";
 import type { ReasonRow } from "#src/refusal/reason-row.ts";
-import { type Reason, rowOf } from "#src/refusal/reasons.ts";
+import { type Reason, rowOf, runReasons } from "#src/refusal/reasons.ts";
 import type { OpenApiFacts } from "#src/rest/openapi.ts";
 import { planNames } from "#src/settings/config.ts";
-import { runReasons } from "./run-reasons.ts";
 
 export interface ResponseHeaders {
   /** Every header, by name, for `#/components/headers`. */

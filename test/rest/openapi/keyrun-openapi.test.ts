@@ -9,13 +9,12 @@ import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import { isResourceId } from "#src/base/fields.ts";
 import { refusalJson, refusalResponse } from "#src/http/refusal-response.ts";
 import { rateLimitHeaders } from "#src/limit/rate-limit-headers.ts";
-import { type Reason, reasons } from "#src/refusal/reasons.ts";
+import { reasons, runReasons } from "#src/refusal/reasons.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import { openApiFacts, writeOpenApi } from "#src/rest/openapi.ts";
 import { createKeyrunOpenApi } from "#tools/openapi/keyrun-openapi.ts";
 import { leakReportReasons } from "#tools/openapi/leak-report-answers.ts";
 import { protoWords } from "#tools/openapi/proto-words.ts";
-import { runReasons } from "#tools/openapi/run-reasons.ts";
 import { ownBufImage } from "../../harness/buf-image.ts";
 
 const config = {
@@ -63,41 +62,6 @@ type JsonSchema = Parameters<typeof z.fromJSONSchema>[0] & object;
 function accepts(schema: JsonSchema, value: unknown): boolean {
   return z.fromJSONSchema(schema).safeParse(value).success;
 }
-
-/** The reasons that a run over REST can't have, and why. */
-const notOfRun: Partial<Record<Reason, string>> = {
-  MISSING_CREDENTIAL: "RPCs with other credentials",
-  INVALID_CREDENTIAL: "RPCs with other credentials",
-  SERVICE_ROLE_REQUIRED: "RPCs with other credentials",
-  SERVICE_TOKEN_NOT_FOUND: "names a service token",
-  SERVICE_TOKEN_EXISTS: "creates a service token",
-  SERVICE_TOKEN_LIMIT_REACHED: "creates a service token",
-  SERVICE_TOKEN_OF_SETTINGS: "revokes a service token",
-  PREVIEW_REQUIRED: "the screen",
-  TEAM_NOT_FOUND: "names a team",
-  KEY_NOT_FOUND: "names a key",
-  TEAM_HAS_KEYS: "deletes a team",
-  TEAM_HAS_APPS: "deletes a team",
-  TEAM_ENDING: "adds something to a team",
-  UNIMPLEMENTED: "RPCs",
-  MISSING_GRPC_ENCODING: "gRPC",
-  KEY_LIMIT_REACHED: "creates a key",
-  KEY_ENDED: "changes a key",
-  KEY_NOT_ROTATABLE: "replaces a key",
-  BACKGROUND_RUNS_OFF: "the preference is ignored",
-  RUN_NOT_FOUND: "names a run",
-  REQUEST_ID_USED: "creates a key",
-  TEAM_EXISTS: "creates a team",
-  APP_EXISTS: "creates an app",
-  DEADLINE_EXCEEDED: "only RPC callers send a deadline",
-  CANCELLED: "nobody reads the answer",
-  CROSS_SITE_REQUEST: "the screen",
-  MISDIRECTED_REQUEST: "the screen",
-  INVALID_SIGN_IN_CODE: "sign-in",
-  LOCAL_SIGN_IN_OFF: "sign-in",
-  SIGN_IN_FAILED: "sign-in",
-  STORE_FULL: "a record that can't be written is UNAVAILABLE",
-};
 
 test("the document is valid OpenAPI 3.1 and has exactly the paths of the HTTP rules", () => {
   expect(validated).toEqual({ valid: true });
@@ -256,10 +220,9 @@ test("what refuses bytes behind a running request may say that it must not be re
   }
 });
 
-test("every reason is in the document or in the list of reasons that a run can't have", () => {
-  const known = [...runReasons, ...Object.keys(notOfRun)].sort();
-  expect(known, "sort a new reason into runReasons or notOfRun").toEqual(Object.keys(reasons).sort());
+test("each status of a run is in the document, and no other", () => {
   const statuses = new Set(runReasons.map((reason) => String(reasons[reason].httpStatus)));
+  expect(statuses.size).toBeGreaterThan(15);
   expect(Object.keys(run.responses).sort()).toEqual(["200", "202", ...statuses].sort());
 });
 
