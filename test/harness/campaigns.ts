@@ -61,8 +61,8 @@ export const campaigns: readonly Campaign[] = [
   },
   {
     name: "fleet-kills",
-    attacks: "kill -9 of one of three instances, amid writes",
-    files: ["test/campaigns/fleet-kill.test.ts"],
+    attacks: "kill -9 of one of three instances, amid writes and amid runs",
+    files: ["test/campaigns/fleet-kill.test.ts", "test/campaigns/fleet-repeat-kill.test.ts"],
     ...{ unit: "kills", size: 30, short: 3 },
   },
   {
