@@ -13,7 +13,7 @@ import type {
   MessageInitShape,
   MessageShape,
 } from "@bufbuild/protobuf";
-import type { RequestNotes } from "../http/request-notes.ts";
+import type { HttpRequest } from "../http/handler.ts";
 import type { KeyRestrictions, LookUpGuard } from "./key-evidence.ts";
 import type { NamedService } from "./require-service.ts";
 
@@ -67,23 +67,13 @@ export interface SessionPrincipal {
 /** What a service method knows of the call beside its request message. */
 export interface Call {
   readonly principal: Principal;
-  readonly requestId: string;
-  /** The client's address. */
-  readonly address: string;
-  /** Undefined if requests are not watched. */
-  readonly notes?: RequestNotes | undefined;
+  /** The request that carries the call. */
+  readonly http: Pick<HttpRequest, "requestId" | "address" | "notes" | "header" | "rawHeaders">;
   /**
    * Aborted when the caller goes away, its deadline passes, or the drain's time is over. Its reason
    * is always a `Refusal`. It may be aborted after the call's work has ended.
    */
   readonly signal: AbortSignal;
-  /**
-   * Returns one entry of the request's metadata by its lower-case name, joined as by `headerOf`.
-   * Costs less than `requestHeaders`.
-   */
-  header(name: string): string | undefined;
-  /** The request's metadata. */
-  readonly requestHeaders: Headers;
   /** The time left until the caller's deadline; undefined if the caller named none. */
   timeoutMs(): number | undefined;
   /** Metadata that is sent before the first message, also if the call is refused. */

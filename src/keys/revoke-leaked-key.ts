@@ -83,7 +83,7 @@ export function createRevokeLeakedKey(parts: RevokeLeakedKeyParts): RevokeLeaked
     return started;
   }
 
-  return async ({ value }, { principal, notes }) => {
+  return async ({ value }, { principal, http }) => {
     if (!form.isWhole(value)) throw noKeyForm(value);
     const { address, guard } =
       principal.kind === "anyone" ? principal : ({ address: "", guard: unguarded } as const);
@@ -91,7 +91,7 @@ export function createRevokeLeakedKey(parts: RevokeLeakedKeyParts): RevokeLeaked
       verifier.peek(value) ??
       (await verifier.load(value, { address }, (of, lookUp) => guard(of, () => semaphore.run(lookUp))));
     if (verdict.kind === "invalid") throw unknownKey();
-    noteKey(notes, verdict);
+    noteKey(http, verdict);
     noteSubject({ teamId: verdict.teamId, target: verdict.keyId });
     const revokedMs = await revokeOnce(verdict);
     return { redactedValue: redactKeyValue(value), revokeTime: timestampFromMs(revokedMs) };
@@ -129,7 +129,7 @@ function asUnknown(thrown: unknown): never {
   throw thrown instanceof Refusal && thrown.reason === "KEY_NOT_FOUND" ? unknownKey() : thrown;
 }
 
-function noteKey(notes: Call["notes"], { keyId, teamId }: ProvenVerdict): void {
+function noteKey({ notes }: Call["http"], { keyId, teamId }: ProvenVerdict): void {
   if (!notes) return;
   notes.keyId = keyId;
   notes.teamId = teamId;

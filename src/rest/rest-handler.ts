@@ -11,11 +11,16 @@ import type { AddressAllowanceView, Admit } from "../admission/admission.ts";
 import type { Call, Principal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type { BodyOutcome, HttpHandler, HttpRequest, HttpResponse, Refused } from "../http/handler.ts";
-import { wholeBody } from "../http/handler.ts";
-import { flatHeaders, headersOf, streamHeaders } from "../http/headers.ts";
+import {
+  type BodyOutcome,
+  type HttpHandler,
+  type HttpRequest,
+  type HttpResponse,
+  type Refused,
+  wholeBody,
+} from "../http/handler.ts";
+import { flatHeaders, streamHeaders } from "../http/headers.ts";
 import type { Outcomes } from "../http/outcomes.ts";
-import type { RequestNotes } from "../http/request-notes.ts";
 import { type RateReport, rateReportHeaders } from "../limit/rate-limit-headers.ts";
 import { cutText, fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import {
@@ -53,17 +58,18 @@ export function createRestHandler(parts: RestHandlerParts): HttpHandler {
 
   return async (request) => {
     // HEAD is GET without the body, which the server leaves out.
-    const method = request.method === "HEAD" ? "GET" : request.method;
-    const match = parts.transcoder.match(method, request.target);
+    const verb = request.method === "HEAD" ? "GET" : request.method;
+    const match = parts.transcoder.match(verb, request.target);
     if (match.kind === "not_found") return { refusal: fail("NOT_FOUND") };
     if (match.kind !== "found") {
       const decision = parts.allowance.look(request.address);
       return refused(parts, pathRefusal(match), decision && { policy: "address", decision });
     }
-    const rest = methods.get(match.route.binding) ?? wiredMethod(parts, match.route.binding);
-    const admission = await rest.admit(request, parts.allowance);
+    const { route } = match;
+    const method = methods.get(route.binding) ?? wiredMethod(parts, route.binding);
+    const admission = await method.admit(request, parts.allowance);
     if (admission.kind === "refused") return refused(parts, admission.refusal, admission.rate);
-    const admitted = new AdmittedRequest(parts, { request, route: match.route, rest }, admission);
+    const admitted = new AdmittedRequest(parts, { request, route, method }, admission);
     try {
       return await admitted.answer();
     } catch (thrown) {
@@ -77,7 +83,7 @@ export function createRestHandler(parts: RestHandlerParts): HttpHandler {
 interface Asked {
   readonly request: HttpRequest;
   readonly route: MatchedRoute;
-  readonly rest: WiredMethod;
+  readonly method: WiredMethod;
 }
 
 function pathRefusal(match: Exclude<Match, { kind: "found" | "not_found" }>): Refusal {
@@ -99,8 +105,11 @@ function refused({ clock }: RestHandlerParts, refusal: Refusal, rate: RateReport
  * steps in order.
  */
 class AdmittedRequest implements Call {
+  readonly principal: Principal;
+  readonly http: HttpRequest;
   readonly #parts: RestHandlerParts;
-  readonly #asked: Asked;
+  readonly #route: MatchedRoute;
+  readonly #method: WiredMethod;
   readonly #admission: RestAdmission & { readonly kind: "admitted" };
   /** True once a message was made of an empty body, where a body could have set fields of it. */
   #lacksBody = false;
@@ -108,41 +117,20 @@ class AdmittedRequest implements Call {
 
   constructor(
     parts: RestHandlerParts,
-    asked: Asked,
+    { request, route, method }: Asked,
     admission: RestAdmission & { readonly kind: "admitted" },
   ) {
+    this.principal = admission.principal;
+    this.http = request;
     this.#parts = parts;
-    this.#asked = asked;
+    this.#route = route;
+    this.#method = method;
     this.#admission = admission;
-  }
-
-  get principal(): Principal {
-    return this.#admission.principal;
-  }
-
-  get requestId(): string {
-    return this.#asked.request.requestId;
-  }
-
-  get address(): string {
-    return this.#asked.request.address;
-  }
-
-  get notes(): RequestNotes | undefined {
-    return this.#asked.request.notes;
   }
 
   /** Created on first use: an app that answers at once never needs one. */
   get signal(): AbortSignal {
-    return this.#asked.request.signal;
-  }
-
-  header(name: string): string | undefined {
-    return this.#asked.request.header(name);
-  }
-
-  get requestHeaders(): Headers {
-    return headersOf(this.#asked.request.rawHeaders);
+    return this.http.signal;
   }
 
   /** Callers of REST name no deadline. */
@@ -174,35 +162,33 @@ class AdmittedRequest implements Call {
     const refusal = refusalFrom(thrown);
     const { reason, param, message } = refusal;
     if (!this.#lacksBody || reason !== "INVALID_ARGUMENT" || param === null) return refusal;
-    if (this.#asked.route.captures.has(param)) return refusal;
+    if (this.#route.captures.has(param)) return refusal;
     return fail("INVALID_ARGUMENT", { param, problem: `The body is empty. ${message}` });
   }
 
   /** Resolves with the response of a success. Rejects with the refusal. */
   async answer(): Promise<HttpResponse> {
-    const { request, rest, route } = this.#asked;
-    await rest.checkPath?.(this.#admission.principal, route.captures);
-    const problem = this.#parts.transcoder.checkMediaType(route, bodyHeadersOf(request));
+    await this.#method.checkPath?.(this.principal, this.#route.captures);
+    const problem = this.#parts.transcoder.checkMediaType(this.#route, bodyHeadersOf(this.http));
     // A body of another type is refused at its first byte. Without a body there is no type.
-    const body = await request.readBody(problem ? 0 : rest.bodyBytesMax);
+    const body = await this.http.readBody(problem ? 0 : this.#method.bodyBytesMax);
     if (problem && body.kind === "too_large") throw problemRefusal(problem);
-    const answer = await rest.answer(this.#messageOf(body), this);
+    const answer = await this.#method.answer(this.#messageOf(body), this);
     return Symbol.asyncIterator in answer ? this.#stream(answer) : this.#succeed(answer);
   }
 
   async #stream(messages: AsyncIterable<Message>): Promise<HttpResponse> {
-    const { request, route } = this.#asked;
     const { transcoder, outcomes, streamQuietMs: quietMs = bounds.streamQuietMs } = this.#parts;
-    const encode = (message: Message) => transcoder.encodeResponse(route.binding, message);
-    const form = streamFormFor(request.header("accept"));
-    const body = await streamAnswer(messages, { request, outcomes, encode, form, quietMs });
+    const encode = (message: Message) => transcoder.encodeResponse(this.#route.binding, message);
+    const form = streamFormFor(this.http.header("accept"));
+    const body = await streamAnswer(messages, { request: this.http, outcomes, encode, form, quietMs });
     const headers = [...this.#headers(form.contentType), ...streamHeaders];
     return { status: 200, headers, body, uncounted: true };
   }
 
   #succeed(answer: Message | Accepted): HttpResponse {
     if (answer instanceof Accepted) return this.#accept(answer);
-    return { status: 200, ...this.#written(this.#asked.route.binding, answer) };
+    return { status: 200, ...this.#written(this.#route.binding, answer) };
   }
 
   #accept({ method, message }: Accepted): HttpResponse {
@@ -226,17 +212,17 @@ class AdmittedRequest implements Call {
   #headers(contentType: string): string[] {
     return [
       ...rateReportHeaders(this.rate(), this.#parts.clock),
-      ...["Content-Type", contentType, "X-Request-Id", this.requestId],
+      ...["Content-Type", contentType, "X-Request-Id", this.http.requestId],
       ...this.ownHeaders(),
     ];
   }
 
   #messageOf(body: BodyOutcome): Message {
-    const { request, route, rest } = this.#asked;
-    const { transcoder } = this.#parts;
-    const bytes = wholeBody(body, rest.bodyBytesMax);
+    const route = this.#route;
+    const bytes = wholeBody(body, this.#method.bodyBytesMax);
     const lacksBody = bytes.byteLength === 0 && route.binding.body.kind !== "none";
-    const decoded = transcoder.decodeRequest(route, { ...bodyHeadersOf(request), body: bytes });
+    const parts = { ...bodyHeadersOf(this.http), body: bytes };
+    const decoded = this.#parts.transcoder.decodeRequest(route, parts);
     // A message that is the body itself keeps its bytes. Any other one has copies of their text.
     if (body.kind === "whole" && body.free && !hasRawBody(route.binding)) body.free();
     if (decoded.kind === "problem") throw problemRefusal(decoded);

@@ -35,7 +35,7 @@ export class Accepted {
 /** A method that REST callers call. */
 export interface RestMethod {
   readonly method: Binding["method"];
-  /** Refuses what the path alone rules out. Called with the path's values before the body is read. */
+  /** Refuses what the path alone rules out. It gets the path's values, before the body is read. */
   readonly checkPath?:
     | ((principal: Principal, captures: MatchedRoute["captures"]) => Promise<void>)
     | undefined;

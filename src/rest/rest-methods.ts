@@ -37,7 +37,7 @@ export function createRestMethods(parts: {
     restMethod(
       runApp,
       (request, call) => {
-        const preferences = readPreferences(call.header("prefer"));
+        const preferences = readPreferences(call.http.header("prefer"));
         return preferences.respondAsync && runs.offersBackground
           ? answerAsync(runs, request, preferences, call)
           : runs.runApp(request, call);
@@ -46,7 +46,7 @@ export function createRestMethods(parts: {
     ),
     restMethod(streamApp, runs.streamApp, checkApp),
     restMethod(getRun, async (request, call) => {
-      const { waitSeconds } = readPreferences(call.header("prefer"));
+      const { waitSeconds } = readPreferences(call.http.header("prefer"));
       if (waitSeconds !== undefined) request.wait ??= durationFromMs(1_000 * waitSeconds);
       const answer = await runs.getRun(request, call);
       call.responseHeaders.set("cache-control", "no-store");

@@ -30,7 +30,6 @@ export function createCheckApp(parts: {
     const app = (await parts.apps.find(appId)) ?? missingApp(appId);
     const seen = new SeenAnswer();
     const held = parts.bytes.open("");
-    const { requestId } = call;
     const run: Run = {
       runId: parts.newRunId(),
       teamId: "",
@@ -38,7 +37,7 @@ export function createCheckApp(parts: {
       app,
       text: request.text,
       held,
-      requestId,
+      requestId: call.http.requestId,
       answered: (status) => seen.answered(status),
       watch: seen,
       callerMsLeft: () => call.timeoutMs(),
@@ -61,7 +60,7 @@ export function createCheckApp(parts: {
         succeeded: false,
         reason: thrown.reason,
         problem: clean(problem),
-        advice: clean(adviceFor({ app, reason: thrown.reason, problem, seen, requestId })),
+        advice: clean(adviceFor({ app, reason: thrown.reason, problem, seen, requestId: run.requestId })),
       };
     } finally {
       held.release();

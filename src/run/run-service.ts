@@ -55,7 +55,7 @@ export function createRunService(
 ): RunMethods {
   const findApp = async (appId: string, call: Call): Promise<AppRecord> => {
     const app = await parts.findRunnableApp(keyOf(call), appId);
-    if (call.notes) call.notes.appId = app.id;
+    if (call.http.notes) call.http.notes.appId = app.id;
     return app;
   };
 
@@ -63,7 +63,7 @@ export function createRunService(
     new StartedRun(call, { runId: parts.newRunId(), app, text, bytes: parts.bytes });
 
   async function answer(app: AppRecord, text: string, call: Call): Promise<RunAppResponse> {
-    const key = call.header(idempotencyHeader);
+    const key = call.http.header(idempotencyHeader);
     if (key !== undefined) {
       const { teamId, keyId } = keyOf(call);
       return answerOnce({ teamId, keyId, app, text, key }, call);
@@ -164,11 +164,11 @@ class StartedRun implements Run {
   }
 
   get requestId(): string {
-    return this.#call.requestId;
+    return this.#call.http.requestId;
   }
 
   get traceContext(): TraceContext | undefined {
-    return readTraceContext((name) => this.#call.header(name));
+    return readTraceContext((name) => this.#call.http.header(name));
   }
 
   callerMsLeft(): number | undefined {

@@ -4,6 +4,7 @@ import { create, createFileRegistry, type DescMessage, type Message } from "@buf
 import { type Any, anyPack } from "@bufbuild/protobuf/wkt";
 import { type Code, ConnectError } from "@connectrpc/connect";
 import type { Call } from "#src/auth/principal.ts";
+import { headersOf } from "#src/http/headers.ts";
 import { bufImage } from "../harness/buf-image.ts";
 
 const types = createFileRegistry(await bufImage(join(import.meta.dirname, "proto")));
@@ -144,7 +145,10 @@ function infoOf(call: Call, requests: Any[]): Message {
   const timeoutMs = call.timeoutMs();
   return create(requestInfoType, {
     requests,
-    requestHeaders: Array.from(call.requestHeaders, ([name, value]) => ({ name, value: value.split(", ") })),
+    requestHeaders: Array.from(headersOf(call.http.rawHeaders), ([name, value]) => ({
+      name,
+      value: value.split(", "),
+    })),
     ...(timeoutMs !== undefined && { timeoutMs: BigInt(Math.trunc(timeoutMs)) }),
   });
 }

@@ -7,11 +7,8 @@ export function serviceCall(
 ): Call {
   return {
     principal,
-    requestId: "req-1",
-    address: "127.0.0.1",
+    http: { requestId: "req-1", address: "127.0.0.1", header: () => undefined, rawHeaders: [] },
     signal,
-    header: () => undefined,
-    requestHeaders: new Headers(),
     timeoutMs: () => undefined,
     responseHeaders: new Headers(),
     responseTrailers: new Headers(),

@@ -45,7 +45,7 @@ export function auditMethod<Request, Answer>(
   const audited = auditedMethod(method);
   return async (request, call) => {
     if (!audited) return work(request, call);
-    const facts = { ...factsOf(audited, call), ...audited.subjectOf(request) };
+    const facts = { ...factsOf(audited, call.principal, call.http), ...audited.subjectOf(request) };
     const form = { ...audited.form, isUnknown: isUnknown(call.principal) };
     return log.during(facts, async () => work(request, call), form);
   };
@@ -73,7 +73,7 @@ export function createAuditCalls(log: AuditLog): AuditCalls {
       const { teamId, target, detail } = audited.subjectOf(request);
       // The team is not the caller's. Its members need not read what strangers have tried.
       const subject = { teamId: "", target: teamId === "" ? target : teamId, detail };
-      const facts = { ...factsOf(audited, call), ...subject };
+      const facts = { ...factsOf(audited, call.principal, call.http), ...subject };
       log.refused(facts, refusal, { ...audited.form, isUnknown: isUnknown(call.principal) });
     },
     authenticate: (authenticate, isForServices) => async (method, caller) => {
@@ -96,18 +96,15 @@ function noteRefused(
     decided: { principal, refusal },
   }: { audited: AuditedMethod; caller: Caller; decided: Extract<AuthResult, { kind: "refused" }> },
 ): void {
-  const facts = factsOf(audited, { principal, address: caller.address, requestId: "" });
+  const facts = factsOf(audited, principal, { address: caller.address, requestId: "" });
   const form = { ...audited.form, isUnknown: isUnknown(principal) };
   log.refused({ ...facts, teamId: "", target: "", detail: "" }, refusal, form);
 }
 
 function factsOf(
   { action }: AuditedMethod,
-  {
-    principal,
-    address,
-    requestId,
-  }: Pick<Call, "address" | "requestId"> & { readonly principal: Principal | undefined },
+  principal: Principal | undefined,
+  { address, requestId }: Pick<Call["http"], "address" | "requestId">,
 ): Omit<ChangeFacts, keyof ChangeSubject> {
   return { actor: actorIn(principal), address, channel: channelOf(principal), action, requestId };
 }

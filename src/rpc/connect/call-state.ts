@@ -48,12 +48,8 @@ export function callOf(context: HandlerContext, deadline: CallDeadline): Call {
   if (!principal) throw new Error("a call came to its work without `authenticate-request.ts`");
   return {
     principal,
-    requestId: request.requestId,
-    address: request.address,
-    notes: request.notes,
+    http: request,
     signal: deadline.signal,
-    header: (name) => request.header(name),
-    requestHeaders: context.requestHeader,
     timeoutMs: context.timeoutMs,
     responseHeaders: context.responseHeader,
     responseTrailers: context.responseTrailer,

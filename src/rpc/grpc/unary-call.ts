@@ -9,8 +9,6 @@ import {
 import type { Call, Principal } from "../../auth/principal.ts";
 import type { Clock } from "../../base/clock.ts";
 import { type HttpRequest, wholeBody } from "../../http/handler.ts";
-import { headersOf } from "../../http/headers.ts";
-import type { RequestNotes } from "../../http/request-notes.ts";
 import { fail } from "../../refusal/refusal.ts";
 import type { AuditCalls } from "../audit/audit-calls.ts";
 import { authorizeService } from "../authenticate.ts";
@@ -32,7 +30,7 @@ export interface UnaryMethod {
  */
 export class UnaryCall implements Call {
   readonly principal: Principal;
-  readonly #request: HttpRequest;
+  readonly http: HttpRequest;
   readonly #unary: UnaryMethod;
   readonly #clock: Clock;
   readonly #audit: Pick<AuditCalls, "unauthorized">;
@@ -59,36 +57,16 @@ export class UnaryCall implements Call {
     },
   ) {
     this.#unary = unary;
-    this.#request = request;
     this.principal = principal;
+    this.http = request;
     this.#clock = clock;
     this.#audit = audit;
     this.#messageBytesMax = messageBytesMax;
     this.#end = new CallDeadline(request.signal);
   }
 
-  get requestId(): string {
-    return this.#request.requestId;
-  }
-
-  get address(): string {
-    return this.#request.address;
-  }
-
-  get notes(): RequestNotes | undefined {
-    return this.#request.notes;
-  }
-
   get signal(): AbortSignal {
     return this.#end.signal;
-  }
-
-  header(name: string): string | undefined {
-    return this.#request.header(name);
-  }
-
-  get requestHeaders(): Headers {
-    return headersOf(this.#request.rawHeaders);
   }
 
   timeoutMs(): number | undefined {
@@ -110,14 +88,14 @@ export class UnaryCall implements Call {
 
   /** Resolves with the frame of the response. Rejects with a refusal. */
   async run(): Promise<Uint8Array> {
-    const timeout = this.#request.header("grpc-timeout");
+    const timeout = this.http.header("grpc-timeout");
     const timeoutMs = readTimeoutMs(timeout, this.#unary.msMax);
     if (timeout !== undefined) this.#deadlineMs = this.#clock.monotonicMs() + timeoutMs;
     return this.#end.within(this.#answer(), timeoutMs);
   }
 
   async #answer(): Promise<Uint8Array> {
-    const body = await this.#request.readBody(prefixBytes + this.#messageBytesMax);
+    const body = await this.http.readBody(prefixBytes + this.#messageBytesMax);
     // If the call ended while its body was read, no caller waits for the work.
     this.signal.throwIfAborted();
     const { method, work } = this.#unary;

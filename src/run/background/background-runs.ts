@@ -167,8 +167,8 @@ export function createBackgroundRuns(parts: {
       text: takeText(order),
       held,
       isBackground: true,
-      requestId: call.requestId,
-      traceContext: readTraceContext((name) => call.header(name)),
+      requestId: call.http.requestId,
+      traceContext: readTraceContext((name) => call.http.header(name)),
       signal: here.end.signal,
     };
     const outcome = await outcomeOf(() => {

@@ -116,7 +116,7 @@ export function createBackgroundService(parts: {
       await parts.findRunnableApp(principal, app.id);
     };
     const order = { runId, teamId, keyId, app, text: takeText(asked), checkRight };
-    const key = call.header(idempotencyHeader);
+    const key = call.http.header(idempotencyHeader);
     if (key === undefined) return await runs.start(order, call);
     const claim = await parts.idempotent.claimInBackground({ ...order, key }, runId, call);
     if (claim === undefined) {

@@ -221,7 +221,7 @@ export function createIdempotentRuns(parts: {
     call: Call,
   ): Promise<IdempotentAnswer> {
     const untilMs = begunMs + (claim.runUntilMs - claim.createTimeMs) + runBounds.outcomeRetryMsMax;
-    const traceContext = readTraceContext((name) => call.header(name));
+    const traceContext = readTraceContext((name) => call.http.header(name));
     const held = bytes.open(order.teamId);
     const { teamId, runId } = claim;
     const { keyId, app } = order;
@@ -232,7 +232,7 @@ export function createIdempotentRuns(parts: {
       app,
       text: takeText(order),
       held,
-      requestId: call.requestId,
+      requestId: call.http.requestId,
       traceContext,
       // It goes on without its caller.
       signal: new AbortController().signal,
@@ -362,8 +362,8 @@ function readIdempotencyKey(value: string): string {
 }
 
 /** Refuses a request that must not have a key: the words say why and what to do. */
-export function refuseIdempotencyKey(call: { header(name: string): string | undefined }, why: string): void {
-  if (call.header(idempotencyHeader) !== undefined) {
+export function refuseIdempotencyKey({ http }: Pick<Call, "http">, why: string): void {
+  if (http.header(idempotencyHeader) !== undefined) {
     throw refusal(`${why} Send the request without Idempotency-Key.`);
   }
 }
