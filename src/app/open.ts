@@ -43,7 +43,7 @@ export interface AppParts {
    * Says which requests are shed, if not the delay of the event loop. A test in the same process
    * makes the loop late by its own work, which is no load of Keyrun's.
    */
-  readonly load?: Pick<LoadShedder, "sheds" | "p99Ms" | "watch">;
+  readonly load?: Pick<LoadShedder, "sheds" | "watch">;
   readonly log: Log;
   readonly version: string;
   /** The version of Node. */
@@ -114,7 +114,6 @@ export async function open({ config, parts, closers }: Start) {
   const { leftMs } = opened.guard;
   const metrics = createMetrics({
     build: { version: parts.version, node: parts.nodeVersion },
-    eventLoopDelayMs: () => load.p99Ms(),
     unreadAnswerBytes: () => unread.bytes,
     runBytes: () => bytes.bytes,
     process: () => observed.process?.(),
@@ -266,10 +265,8 @@ function granted(record: { readonly id: string; readonly version: number } | und
 
 /** Sheds load where the event loop is late, and says so in the log. */
 function createLoad({ clock, log }: { readonly clock: Clock; readonly log: Log }): LoadShedder {
-  const shedder = new LoadShedder(clock, ({ isShedding, refused }) => {
-    if (isShedding)
-      log.warn({ p99Ms: Math.round(shedder.p99Ms()) }, "the event loop is late: runs are refused");
+  return new LoadShedder(clock, ({ isShedding, refused }) => {
+    if (isShedding) log.warn("the event loop is late: runs are refused");
     else log.warn({ refused }, "the event loop is on time again: no more runs are refused for it");
   });
-  return shedder;
 }

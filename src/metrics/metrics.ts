@@ -103,8 +103,6 @@ export interface MetricSources {
   readonly unreadAnswerBytes: () => number;
   /** Bytes that runs hold. */
   readonly runBytes: () => number;
-  /** The p99 of the event loop's delay, by which requests are shed. */
-  readonly eventLoopDelayMs?: () => number;
   /** Undefined while the process starts. */
   readonly process?: () => ProcessState | undefined;
   /** Undefined: this process is in no fleet. */
@@ -159,11 +157,6 @@ export function createMetrics(sources: MetricSources): Metrics {
     sources.unreadAnswerBytes,
   );
   gauge("keyrun_run_bytes", "Bytes of bodies, texts and outputs that runs hold in memory.", sources.runBytes);
-  gauge(
-    "keyrun_event_loop_delay_p99_seconds",
-    "The p99 of the event loop's delay in its last half second.",
-    () => (sources.eventLoopDelayMs?.() ?? 0) / 1_000,
-  );
   const outages = outageCounters(registers);
   const backgroundRuns = backgroundRunCounters(registers);
 

@@ -101,7 +101,7 @@ export async function startKeyrun(options: KeyrunOptions = {}) {
   const { startApp }: typeof import("#src/app/start.ts") = await import(wholeProduct);
   const app = await startApp(config, {
     clock,
-    load: { ...load, p99Ms: () => 0, watch: () => async () => {} },
+    load: { ...load, watch: () => async () => {} },
     log,
     version: "0.0.0-test",
     nodeVersion: process.versions.node,

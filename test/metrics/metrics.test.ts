@@ -41,7 +41,7 @@ test("every series without a team, an app or a rare outcome is there at 0 before
   const unmoved = after.filter(([, value]) => value === 0).map(([name]) => name);
   // What ended is no longer running, and 99 s is past every bucket but the last.
   const still =
-    /^keyrun_(runs_running|run_bytes|unread_answer_bytes|event_loop_delay_p99_seconds|connections|open_streams|background_runs$|oldest_background_run_seconds|active_keys|expiring_keys|fleet_(instances|lost)|\w+_seconds_bucket)/;
+    /^keyrun_(runs_running|run_bytes|unread_answer_bytes|connections|open_streams|background_runs$|oldest_background_run_seconds|active_keys|expiring_keys|fleet_(instances|lost)|\w+_seconds_bucket)/;
   expect(unmoved.filter((name) => !still.test(name))).toEqual([]);
 });
 
@@ -55,11 +55,6 @@ test("what is told of a fleet is read when the metrics are", async () => {
   expect(await told()).toEqual([3, 0]);
   fleet = { holds: false, instances: 2 };
   expect(await told()).toEqual([2, 1]);
-});
-
-test("the event loop's delay is told in seconds", async () => {
-  const metrics = testMetrics({ eventLoopDelayMs: () => 250 });
-  expect(seriesOf(await metrics.render()).get("keyrun_event_loop_delay_p99_seconds")).toBe(0.25);
 });
 
 test("a request is counted once, under its entry, its outcome and the outcome's status", async () => {
