@@ -238,9 +238,11 @@ export const bounds = {
   /** How many options of an `Accept` or `Accept-Encoding` header are read, and parts of each. */
   preferencesMax: 32,
   preferenceParametersMax: 8,
+  /** A run that reserves no more bytes than these is not counted: other bounds limit such runs. */
+  uncountedRunBytes: 16 * 1024,
   /**
-   * Bytes that the runs of all teams hold in memory, if the process may use four times as much, and
-   * no setting says otherwise.
+   * Bytes that the runs of all teams reserve, if the process may use four times as much, and no
+   * setting says otherwise.
    */
   runBytesMax: 192 * 1024 * 1024,
   /** Streams that the HTTP/2 sessions without a right key share. Each has one at least. */

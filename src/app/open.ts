@@ -106,7 +106,7 @@ export async function open({ config, parts, closers }: Start) {
   const opened = await parts.openStores();
   closers.push(opened.close);
   const unread = new UnreadAnswers(transportLimits);
-  const bytes = new ByteBudget(clock, config.runBytesMax ?? parts.runBytesMax ?? bounds.runBytesMax);
+  const bytes = new ByteBudget(config.runBytesMax ?? parts.runBytesMax ?? bounds.runBytesMax);
   let membership: Membership | undefined;
   let sharedLimit: SharedLimiter | undefined;
   const observed: Observed = {};

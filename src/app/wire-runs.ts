@@ -113,7 +113,6 @@ export function wireRuns(parts: RunsParts & { readonly randomBytes: RandomBytes 
     apps: caches.apps,
     checkKey,
     findRunnableApp,
-    bytes,
     newRunId,
     isOffered: config.idempotencyHours > 0,
   });
@@ -131,12 +130,11 @@ export function wireRuns(parts: RunsParts & { readonly randomBytes: RandomBytes 
     idempotent,
     background: backgroundService,
     newRunId,
-    bytes,
     watchRights,
     startMsMax: bounds.streamQuietMs,
     checkKey,
   });
-  const checkApp = createCheckApp({ apps: stores.apps, runner, bytes, newRunId, redact });
+  const checkApp = createCheckApp({ apps: stores.apps, runner, newRunId, redact });
   return {
     runService,
     runner,

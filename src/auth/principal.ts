@@ -68,7 +68,10 @@ export interface SessionPrincipal {
 export interface Call {
   readonly principal: Principal;
   /** The request that carries the call. */
-  readonly http: Pick<HttpRequest, "requestId" | "address" | "notes" | "header" | "rawHeaders">;
+  readonly http: Pick<
+    HttpRequest,
+    "requestId" | "address" | "notes" | "header" | "rawHeaders" | "reservation"
+  >;
   /**
    * Aborted when the caller goes away, its deadline passes, or the drain's time is over. Its reason
    * is always a `Refusal`. It may be aborted after the call's work has ended.

@@ -32,14 +32,20 @@ export interface HttpRequest {
   readonly startMs?: number;
   /** Set once the answer is a stream. */
   isStream?: boolean;
-  /** Reads the whole body. Call it once. Synchronous if all of it has arrived. Never rejects. */
+  /**
+   * Reads the whole body, and reserves for it. Call it once. Synchronous if all of it has arrived.
+   * Never rejects.
+   */
   readBody(bytesMax: number): BodyOutcome | Promise<BodyOutcome>;
   /**
    * Returns the body's bytes as they come, instead of `readBody`. Call it once. Bytes that are not
    * taken wait with the caller. Throws a refusal if the rest will not come: the one with which
-   * `signal` is aborted, otherwise CANCELLED.
+   * `signal` is aborted, OVERLOADED, otherwise CANCELLED. It reserves for an announced length. If
+   * there is none, the one who collects the chunks reserves for them.
    */
-  bodyChunks(bytesOf?: BytesOfBody): BodyChunkSource;
+  bodyChunks(): AsyncIterable<Uint8Array>;
+  /** What the body has reserved, and the run that is made of it. Freed with the answer. */
+  readonly reservation: Reservation;
   /**
    * Aborted when the caller disconnects before the last byte of the response is written, or at the
    * end of the drain. Its reason is always a `Refusal`. Made on first use.
@@ -47,28 +53,19 @@ export interface HttpRequest {
   readonly signal: AbortSignal;
 }
 
-/** Chunks of a body. They count as held until `release`, or until no more of them can come. */
-export interface BodyChunkSource extends AsyncIterable<Uint8Array> {
-  /** Call it when nothing needs a chunk any more. */
-  release(): void;
-}
-
-/** What a body takes of which so many bytes have come, with what is made of it to read it. */
-export type BytesOfBody = (arrived: number) => number;
-
-/** All bytes of a body. */
-export interface WholeBody {
-  readonly kind: "whole";
-  readonly bytes: Uint8Array;
+/** The bytes of memory that a request or a run has reserved. */
+export interface Reservation {
   /**
-   * Frees the memory of a long body at once, and `bytes` is then empty. Call it when nothing needs
-   * `bytes`, or a part of it, any more. Undefined if only the garbage collector can free it.
+   * Reserves for so many more bytes of a body or an answer, and for the text that is made of them.
+   * Returns false if there is no room: then nothing is reserved, and the work ends with OVERLOADED.
    */
-  readonly free?: () => void;
+  reserve(bytes: number): boolean;
+  /** Like `reserve`, of what is missing until it has reserved for so many. */
+  reserveUpTo(bytes: number): boolean;
 }
 
 export type BodyOutcome =
-  | WholeBody
+  | { readonly kind: "whole"; readonly bytes: Uint8Array }
   | { readonly kind: "too_large" }
   /**
    * The rest of the body will not come. Without a reason the caller has disconnected or was too

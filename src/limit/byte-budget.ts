@@ -1,102 +1,65 @@
-import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
+import type { Reservation } from "../http/handler.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
 
 /**
- * Bounds the bytes that runs hold in this process: bodies that arrive, texts that wait, calls that
- * are being written to apps, and outputs. What is passed on as an answer is counted apart, by
- * `UnreadAnswers`.
+ * Bounds the bytes that runs reserve in this process: for bodies, for the texts that are made of
+ * them, and for outputs. What is passed on as an answer is counted apart, by `UnreadAnswers`.
  *
- * A team may hold half of the bound, and a quarter of it while another team has asked for bytes
- * within `appSharedMs`. All teams together get three quarters. The last quarter is for teams that
- * hold little, at most a 64th of the bound each, so that they are served beside those that hold
- * much.
+ * A team may reserve half of the bound. All teams together get three quarters. The last quarter is
+ * for teams that have reserved little, at most a 64th of the bound each, so that they are served
+ * beside those that reserve much.
  */
 export class ByteBudget {
-  readonly #clock: Pick<Clock, "monotonicMs">;
   readonly #bytesMax: number;
-  readonly #teams = new Map<string, TeamBytes>();
-  /** Two are enough: of all teams but one, the team that asked last is always among them. */
-  #last: Asked | undefined;
-  #lastOfAnother: Asked | undefined;
+  readonly #teams = new Map<string, number>();
   #bytes = 0;
 
-  constructor(clock: Pick<Clock, "monotonicMs">, bytesMax: number) {
-    this.#clock = clock;
+  constructor(bytesMax: number) {
     this.#bytesMax = bytesMax;
   }
 
-  /** The bytes that are held by all teams. */
+  /** The bytes that all teams have reserved. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Holds nothing yet. Call its `release` at the end of the work, whatever the end is. */
-  open(teamId: string): HeldBytes {
-    return new HeldBytes(this, teamId);
+  /** Reserves nothing yet. Call `release` at the end of the work, whatever the end is. */
+  open(teamId: string): TeamReservation {
+    return new TeamReservation(this, teamId);
   }
 
   /** Takes all of the bytes or none, and returns whether it took them. */
   take(teamId: string, bytes: number): boolean {
-    const team = this.#teamOf(teamId);
-    const isShared = this.#isShared(teamId);
-    const ofTeam = team.bytes + bytes;
+    const ofTeam = (this.#teams.get(teamId) ?? 0) + bytes;
     const all = this.#bytes + bytes;
-    const isLittle = ofTeam * 64 <= this.#bytesMax;
+    const isLittle = 64 * ofTeam <= this.#bytesMax;
+    if (ofTeam > this.#bytesMax / 2) return false;
     if (all > (isLittle ? this.#bytesMax : 0.75 * this.#bytesMax)) return false;
-    if (ofTeam > (isShared ? 0.25 : 0.5) * this.#bytesMax) return false;
-    team.bytes = ofTeam;
+    this.#teams.set(teamId, ofTeam);
     this.#bytes = all;
     return true;
   }
 
   /** Gives back bytes that `take` took. */
   give(teamId: string, bytes: number): void {
-    this.#teamOf(teamId).bytes -= bytes;
+    const left = (this.#teams.get(teamId) ?? 0) - bytes;
+    if (left > 0) this.#teams.set(teamId, left);
+    else this.#teams.delete(teamId);
     this.#bytes -= bytes;
   }
-
-  #teamOf(teamId: string): TeamBytes {
-    const known = this.#teams.get(teamId);
-    if (known !== undefined) return known;
-    // Removed rarely: a map that grows and shrinks with each run costs far more.
-    if (this.#teams.size >= bounds.rememberedAppsMax) this.#forgetIdle();
-    const team = { bytes: 0 };
-    this.#teams.set(teamId, team);
-    return team;
-  }
-
-  #forgetIdle(): void {
-    for (const [teamId, { bytes }] of this.#teams) if (bytes === 0) this.#teams.delete(teamId);
-  }
-
-  /** Notes that the team asks now. Returns whether another team asked within `appSharedMs`. */
-  #isShared(teamId: string): boolean {
-    const nowMs = this.#clock.monotonicMs();
-    if (this.#last?.teamId === teamId) {
-      this.#last.atMs = nowMs;
-    } else {
-      this.#lastOfAnother = this.#last;
-      this.#last = { teamId, atMs: nowMs };
-    }
-    return this.#lastOfAnother !== undefined && nowMs - this.#lastOfAnother.atMs < bounds.appSharedMs;
-  }
 }
 
-interface TeamBytes {
-  bytes: number;
-}
-
-interface Asked {
-  readonly teamId: string;
-  atMs: number;
-}
-
-/** The bytes that one piece of work holds. After `release` it holds nothing and takes nothing. */
-export class HeldBytes {
+/**
+ * What one request or one run has reserved. It only grows until `release`, which gives back all of
+ * it. After that it reserves nothing and refuses nothing.
+ */
+export class TeamReservation implements Reservation {
   readonly #budget: ByteBudget;
   readonly #teamId: string;
   #bytes = 0;
+  /** What the budget has counted of it. */
+  #counted = 0;
   #isReleased = false;
 
   constructor(budget: ByteBudget, teamId: string) {
@@ -104,44 +67,42 @@ export class HeldBytes {
     this.#teamId = teamId;
   }
 
-  /** Returns false if there is no room. Then it holds what it held. */
-  take(bytes: number): boolean {
-    if (this.#isReleased || bytes <= 0) return true;
-    if (!this.#budget.take(this.#teamId, bytes)) return false;
-    this.#bytes += bytes;
+  reserve(bytes: number): boolean {
+    return this.reserveUpTo(this.#bytes + bytes);
+  }
+
+  reserveUpTo(bytes: number): boolean {
+    if (this.#isReleased || bytes <= this.#bytes) return true;
+    const wanted = reservedPerByte * bytes;
+    if (wanted > bounds.uncountedRunBytes) {
+      if (!this.#budget.take(this.#teamId, wanted - this.#counted)) return false;
+      this.#counted = wanted;
+    }
+    this.#bytes = bytes;
     return true;
   }
 
-  /** Like `take`, of what is missing until it holds so many. */
-  takeUpTo(bytes: number): boolean {
-    return this.take(bytes - this.#bytes);
-  }
-
-  /** Gives back bytes that `take` took, as soon as nothing holds them. */
-  give(bytes: number): void {
-    const given = Math.min(bytes, this.#bytes);
-    if (given <= 0) return;
-    this.#bytes -= given;
-    this.#budget.give(this.#teamId, given);
-  }
-
-  /** Gives back all that is left. A second call does nothing. */
+  /** Gives back all of it. A second call does nothing. */
   release(): void {
     this.#isReleased = true;
-    this.give(this.#bytes);
+    if (this.#counted > 0) this.#budget.give(this.#teamId, this.#counted);
+    this.#counted = 0;
   }
 }
 
-/** What a string takes in memory: a byte for each character, or two if one of them needs two. */
-export function textBytes(text: string): number {
-  const isAscii = Buffer.byteLength(text) === text.length;
-  return isAscii ? text.length : 2 * text.length;
-}
+/**
+ * What is reserved for each byte of a body or an answer. Two copies of it are in use at any time:
+ * the body and the text that is read of it, the text and the call that is made of it, or the answer
+ * of the app and its text.
+ */
+const reservedPerByte = 2;
+
+/** For a request without the key of a team: only runs are bounded. */
+export const unlimitedReservation: Reservation = { reserve: () => true, reserveUpTo: () => true };
 
 /** The refusal of work for whose bytes there is no room. */
 export function overloaded(facts: { readonly mayHaveRun?: boolean } = {}): Refusal {
   return fail("OVERLOADED", { ...facts, problem: noRoom });
 }
 
-const noRoom =
-  "Keyrun holds as many bytes of runs as it may, for your team or for all. Try again in a second.";
+const noRoom = "Runs have reserved as many bytes as they may, of your team or of all. Try again in a second.";

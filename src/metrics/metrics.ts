@@ -129,7 +129,7 @@ export function createMetrics(sources: MetricSources): Metrics {
   const limitRefusals = counter("keyrun_limit_refusals_total", "Requests refused by their team's limit.");
   const sheds = counter(
     "keyrun_sheds_total",
-    "Requests refused because the event loop was late, or because runs hold as many bytes as they may.",
+    "Requests refused because the event loop was late, or because runs have reserved as many bytes as they may.",
   );
   const addressRefusals = counter(
     "keyrun_address_allowance_refusals_total",
@@ -156,7 +156,7 @@ export function createMetrics(sources: MetricSources): Metrics {
     "Bytes of answers that wait in memory until their callers read them.",
     sources.unreadAnswerBytes,
   );
-  gauge("keyrun_run_bytes", "Bytes of bodies, texts and outputs that runs hold in memory.", sources.runBytes);
+  gauge("keyrun_run_bytes", "Bytes that runs have reserved for bodies, texts and outputs.", sources.runBytes);
   const outages = outageCounters(registers);
   const backgroundRuns = backgroundRunCounters(registers);
 

@@ -2,7 +2,7 @@
 // admitted, then body, work and answer in the order of `createRestHandler`.
 
 import type { Message } from "@bufbuild/protobuf";
-import { type Binding, hasRawBody } from "#transcode/binding.ts";
+import type { Binding } from "#transcode/binding.ts";
 import type { BodyHeaders } from "#transcode/decode.ts";
 import type { Problem } from "#transcode/problem.ts";
 import type { Match, MatchedRoute } from "#transcode/route-table.ts";
@@ -223,8 +223,6 @@ class AdmittedRequest implements Call {
     const lacksBody = bytes.byteLength === 0 && route.binding.body.kind !== "none";
     const parts = { ...bodyHeadersOf(this.http), body: bytes };
     const decoded = this.#parts.transcoder.decodeRequest(route, parts);
-    // A message that is the body itself keeps its bytes. Any other one has copies of their text.
-    if (body.kind === "whole" && body.free && !hasRawBody(route.binding)) body.free();
     if (decoded.kind === "problem") throw problemRefusal(decoded);
     this.#lacksBody = lacksBody;
     return decoded.message;

@@ -1,7 +1,6 @@
 import type { BackendRecord } from "../apps/app-store.ts";
 import { type Clock, systemTimers, type Timers } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import { overloaded, textBytes } from "../limit/byte-budget.ts";
 import type { Redact } from "../log/redaction.ts";
 import { type Refusal, unavailable } from "../refusal/refusal.ts";
 import { createGrpcRunner } from "./grpc-runner.ts";
@@ -21,7 +20,6 @@ import {
   type Run,
   type Runner,
   type StreamRunner,
-  takeText,
 } from "./runner.ts";
 import type { PieceSource } from "./stream/piece-source.ts";
 import { RunningStreams } from "./stream/running-streams.ts";
@@ -107,16 +105,17 @@ export function createAppRunner({
       const { backend } = run.app;
       if (backend.kind !== "echo") return runRemotely(run, backend);
       // The output of the built-in app is the input. It takes no time, so it can't be cancelled.
-      const text = takeText(run);
-      const fault = faultOf(text, outputBytesMax);
+      const fault = faultOf(run.text, outputBytesMax);
       if (fault) throw fault;
-      return text;
+      return run.text;
     },
     async stream(run) {
       if (closed) throw unavailable();
       const { backend } = run.app;
       return streams.open(run, (deadlineMs) =>
-        backend.kind === "echo" ? echoOf(run) : runnerOf(backend).stream(run, backend, deadlineMs),
+        backend.kind === "echo"
+          ? new EchoPieces(run.text)
+          : runnerOf(backend).stream(run, backend, deadlineMs),
       );
     },
     async reach(backend) {
@@ -145,12 +144,6 @@ function faultOf(text: string, outputBytesMax: number): Refusal | undefined {
   }
   // JSON can hold half of a surrogate pair; UTF-8 and Protobuf can't.
   return text.isWellFormed() ? undefined : appFailed("The output is not Unicode: it holds a lone surrogate.");
-}
-
-function echoOf(run: Run): PieceSource {
-  const text = takeText(run);
-  if (!run.held.take(textBytes(text))) throw overloaded();
-  return new EchoPieces(text);
 }
 
 /** The built-in app: the input comes back word by word, each with the whitespace after it. */

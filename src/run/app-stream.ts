@@ -1,11 +1,10 @@
 import { create } from "@bufbuild/protobuf";
 import { type StreamAppResponse, StreamAppResponseSchema } from "#gen/keyrun/v1/run_service_pb.ts";
 import { unlessAborted } from "../http/handler.ts";
-import { overloaded, textBytes } from "../limit/byte-budget.ts";
 import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
 import { runBounds } from "./run-bounds.ts";
 import type { RunSlots } from "./run-slots.ts";
-import { type Run, type StreamRunner, takeText } from "./runner.ts";
+import type { Run, StreamRunner } from "./runner.ts";
 import type { CheckRight, RightsWatch, WatchRights } from "./watch-rights.ts";
 
 /**
@@ -23,7 +22,6 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
   #pieces: Promise<AsyncIterator<string>> | undefined;
   #rights: RightsWatch | undefined;
   #piece = "";
-  #pieceBytes = 0;
   /** How much of the piece was passed on. */
   #passed = 0;
   /** Ends the call of the app, and every wait for it. */
@@ -80,7 +78,6 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
     this.#release = () => {
       releaseSlot();
       rights.stop();
-      run.held.release();
     };
     this.#pieces = stream(run).then((pieces) => pieces[Symbol.asyncIterator]());
     await this.#begun(this.#pieces, startMsMax);
@@ -94,8 +91,8 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
       teamId: asked.teamId,
       keyId: asked.keyId,
       app: asked.app,
-      text: takeText(asked),
-      held: asked.held,
+      text: asked.text,
+      reservation: asked.reservation,
       requestId: asked.requestId,
       traceContext: asked.traceContext,
       callerMsLeft: () => asked.callerMsLeft?.(),
@@ -120,7 +117,8 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
       const begun = await unlessAborted(pieces, this.#ending.signal);
       const next = await unlessAborted(begun.next(), this.#ending.signal);
       if (next.done) return undefined;
-      this.#keepPiece(next.value);
+      this.#piece = next.value;
+      this.#passed = 0;
     }
     this.#rights?.check();
     this.#ending.signal.throwIfAborted();
@@ -131,18 +129,7 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
     return deltaMessage(text);
   }
 
-  /** A piece that is passed on at once, whole, is not counted. */
-  #keepPiece(piece: string): void {
-    const bytes = piece.length > runBounds.streamDeltaBytesMax / 3 ? textBytes(piece) : 0;
-    if (this.#run?.held.take(bytes) === false) throw overloaded({ mayHaveRun: true });
-    this.#piece = piece;
-    this.#pieceBytes = bytes;
-    this.#passed = 0;
-  }
-
   #forgetPiece(): void {
-    this.#run?.held.give(this.#pieceBytes);
-    this.#pieceBytes = 0;
     this.#piece = "";
     this.#passed = 0;
   }

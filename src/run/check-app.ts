@@ -3,7 +3,6 @@ import { missingApp } from "../apps/app-service.ts";
 import type { AppRecord, AppStore } from "../apps/app-store.ts";
 import type { ServiceMethods } from "../auth/principal.ts";
 import { readResourceId } from "../base/fields.ts";
-import type { ByteBudget } from "../limit/byte-budget.ts";
 import type { Redact } from "../log/redaction.ts";
 import { Refusal } from "../refusal/refusal.ts";
 import type { AppRunner } from "./app-runner.ts";
@@ -20,7 +19,6 @@ import { SeenAnswer } from "./seen-answer.ts";
 export function createCheckApp(parts: {
   readonly apps: Pick<AppStore, "find">;
   readonly runner: Pick<AppRunner, "run" | "reach">;
-  readonly bytes: ByteBudget;
   readonly newRunId: () => string;
   readonly redact: Redact;
 }): ServiceMethods<typeof AppService>["checkApp"] {
@@ -29,14 +27,13 @@ export function createCheckApp(parts: {
     const appId = readResourceId(request.appId, "app_id");
     const app = (await parts.apps.find(appId)) ?? missingApp(appId);
     const seen = new SeenAnswer();
-    const held = parts.bytes.open("");
     const run: Run = {
       runId: parts.newRunId(),
       teamId: "",
       keyId: "",
       app,
       text: request.text,
-      held,
+      reservation: call.http.reservation,
       requestId: call.http.requestId,
       answered: (status) => seen.answered(status),
       watch: seen,
@@ -62,8 +59,6 @@ export function createCheckApp(parts: {
         problem: clean(problem),
         advice: clean(adviceFor({ app, reason: thrown.reason, problem, seen, requestId: run.requestId })),
       };
-    } finally {
-      held.release();
     }
   };
 }

@@ -10,13 +10,12 @@ import {
 import { systemClock, type Timers } from "../base/clock.ts";
 import { innermostCause } from "../base/innermost-cause.ts";
 import { traceHeaders } from "../http/trace-context.ts";
-import { type HeldBytes, overloaded } from "../limit/byte-budget.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
 import { appBusy, refusalOfStatus } from "./app-refusals.ts";
 import type { CleanWords } from "./app-words.ts";
 import type { ChannelLease } from "./grpc-channels.ts";
 import { runBounds } from "./run-bounds.ts";
-import { appFailed, appTimedOut, appUnreachable, type Run, takeText } from "./runner.ts";
+import { appFailed, appTimedOut, appUnreachable, type Run } from "./runner.ts";
 
 /**
  * Sends one message and no more. It uses the channel without the library's client, which would read
@@ -185,49 +184,16 @@ const grpcPaths: Readonly<Record<GrpcMethod, string>> = {
   streamRun: `/${AppBackendService.typeName}/${AppBackendService.method.streamRun.name}`,
 };
 
-/**
- * The request of a run, for either method. It is kept until the app's first message, because until
- * then the app may say that it does not have the method that was called.
- */
-export class GrpcRequest {
+/** The request of a run, for either method: they have the same fields. */
+export interface GrpcRequest {
   readonly run: Run;
+  readonly message: Buffer;
   /** Makes the words of an app that refuses fit for the caller. */
   readonly cleanWords: CleanWords;
-  readonly #held: HeldBytes;
-  readonly #size: number;
-  #message: Buffer | undefined;
-
-  /** Throws OVERLOADED if there is no room for it. */
-  constructor(run: Run, cleanWords: CleanWords) {
-    const message = requestOf(run);
-    // The library makes a copy, and keeps that as long.
-    this.#size = 2 * message.length;
-    if (!run.held.take(this.#size)) throw overloaded();
-    this.run = run;
-    this.cleanWords = cleanWords;
-    this.#held = run.held;
-    this.#message = message;
-  }
-
-  get message(): Buffer {
-    if (this.#message === undefined) throw new Error("the request was dropped");
-    return this.#message;
-  }
-
-  /** Frees the memory: the library refers to the message until the end of the call. */
-  drop(): void {
-    const message = this.#message;
-    if (message === undefined) return;
-    this.#message = undefined;
-    if (message.buffer instanceof ArrayBuffer) message.buffer.transfer(0);
-    this.#held.give(this.#size);
-  }
 }
 
-/** The request of either method: they have the same fields. */
-function requestOf(run: Run): Buffer {
-  const { runId, teamId, app, keyId } = run;
-  const fields = { runId, teamId, appId: app.id, text: takeText(run), keyId };
+export function messageOf({ runId, teamId, app, keyId, text }: Run): Buffer {
+  const fields = { runId, teamId, appId: app.id, text, keyId };
   const request = create(StreamRunRequestSchema, fields);
   const { buffer, byteOffset, byteLength } = toBinary(StreamRunRequestSchema, request);
   return Buffer.from(buffer, byteOffset, byteLength);

@@ -12,7 +12,8 @@ import {
   type GrpcAnswer,
   type GrpcCall,
   type GrpcMethod,
-  GrpcRequest,
+  type GrpcRequest,
+  messageOf,
   startCall,
   textOf,
 } from "./grpc-call.ts";
@@ -62,7 +63,7 @@ export function createGrpcRunner(
 
   return {
     run(run, backend, limits) {
-      const request = new GrpcRequest(run, cleanWords);
+      const request = { run, message: messageOf(run), cleanWords };
       const times = timesOf(run, limits.deadlineMs);
       const text = new GrpcText(channels.acquire(backend), request, times, outputBytesMax);
       const { signal } = limits;
@@ -70,7 +71,7 @@ export function createGrpcRunner(
       return text.output;
     },
     stream(run, backend, deadlineMs) {
-      const request = new GrpcRequest(run, cleanWords);
+      const request = { run, message: messageOf(run), cleanWords };
       const times = timesOf(run, deadlineMs);
       return new GrpcPieces(channels.acquire(backend), request, times, ["streamRun", "run"]);
     },
@@ -149,9 +150,8 @@ class GrpcText implements GrpcAnswer {
       this.cancel(appFailed("Run sent two messages."));
       return;
     }
-    this.#request.drop();
-    // The text that comes of it may take two bytes for each of these.
-    if (!this.#request.run.held.take(2 * bytes.length)) this.cancel(overloaded({ mayHaveRun: true }));
+    const isReserved = this.#request.run.reservation.reserve(bytes.length);
+    if (!isReserved) this.cancel(overloaded({ mayHaveRun: true }));
     this.#message = bytes;
     // Only after all messages does the library tell how the call ended.
     this.#call.read();
@@ -162,7 +162,6 @@ class GrpcText implements GrpcAnswer {
       this.#join();
       return;
     }
-    this.#request.drop();
     if (!end.isOk && end.refusal.reason === "APP_TIMEOUT") this.#channel.retire();
     this.#channel.release();
     const outcome = end.isOk ? this.#text() : end.refusal;
@@ -177,7 +176,7 @@ class GrpcText implements GrpcAnswer {
 
   #join(): void {
     this.#pieces = new GrpcPieces(this.#channel, this.#request, this.#times, ["streamRun"]);
-    this.#output.resolve(wholeOutput(this.#pieces, this.#outputBytesMax, this.#request.run.held));
+    this.#output.resolve(wholeOutput(this.#pieces, this.#outputBytesMax, this.#request.run.reservation));
   }
 }
 
@@ -200,6 +199,8 @@ class GrpcPieces implements PieceSource, GrpcAnswer {
   /** What was read ahead, so that small messages can be passed on together. */
   #ahead: Buffer[] = [];
   #aheadBytes = 0;
+  /** The most bytes for which it has reserved. */
+  #reservedBytes = 0;
   #end: { readonly refusal?: Refusal } | undefined;
   #cancelled: Refusal | undefined;
 
@@ -254,10 +255,9 @@ class GrpcPieces implements PieceSource, GrpcAnswer {
     if (this.#cancelled) return;
     this.#isReading = false;
     this.#messages += 1;
-    this.#request.drop();
     this.#begun.resolve();
     if (this.#method === "run" && this.#messages > 1) this.cancel(appFailed("Run sent two messages."));
-    else if (!this.#request.run.held.take(bytes.length)) this.cancel(overloaded({ mayHaveRun: true }));
+    else if (!this.#reserve(this.#aheadBytes + bytes.length)) this.cancel(overloaded({ mayHaveRun: true }));
     else {
       this.#ahead.push(bytes);
       this.#aheadBytes += bytes.length;
@@ -272,7 +272,6 @@ class GrpcPieces implements PieceSource, GrpcAnswer {
       this.#startNext();
       return;
     }
-    this.#request.drop();
     if (!end.isOk && end.refusal.reason === "APP_TIMEOUT") this.#channel.retire();
     this.#channel.release();
     this.#over.resolve();
@@ -294,10 +293,16 @@ class GrpcPieces implements PieceSource, GrpcAnswer {
 
   #takeAhead(): Buffer | undefined {
     const message = this.#ahead.shift();
-    const bytes = message?.length ?? 0;
-    this.#aheadBytes -= bytes;
-    this.#request.run.held.give(bytes);
+    this.#aheadBytes -= message?.length ?? 0;
     return message;
+  }
+
+  /** Reserves once for the most bytes that have waited at the same time. */
+  #reserve(bytes: number): boolean {
+    const more = bytes - this.#reservedBytes;
+    if (more <= 0) return true;
+    this.#reservedBytes = bytes;
+    return this.#request.run.reservation.reserve(more);
   }
 
   #readAhead(): void {

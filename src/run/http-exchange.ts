@@ -7,7 +7,7 @@ import type { CleanWords } from "./app-words.ts";
 import type { AppConnections } from "./http-connections.ts";
 import { runBounds } from "./run-bounds.ts";
 import { type AnswerWatch, appFailed, appUnreachable } from "./runner.ts";
-import { ByteBuffer, type Memory } from "./stream/byte-buffer.ts";
+import { ByteBuffer } from "./stream/byte-buffer.ts";
 
 /**
  * Sends the call once, when a connection can take it, and never again: the app may have read it,
@@ -133,7 +133,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
       return;
     }
     const tooMany = `The backend answered ${status}, not 200, with too long a body to read.`;
-    const body = new ByteBuffer(runBounds.appRefusalBytesMax, tooMany, this.#call.memory);
+    const body = new ByteBuffer(runBounds.appRefusalBytesMax, tooMany);
     this.#refusing = { status, body, byHead: hasWords ? undefined : byHead };
   }
 
@@ -199,8 +199,6 @@ export interface HttpCall {
   answered?(status: number): void;
   /** Gets what the app answers. Then the body of every answer is read, up to the bound. */
   readonly watch?: AnswerWatch | undefined;
-  /** Counts what the exchange keeps of an answer that is no 200. */
-  readonly memory?: Memory;
   /** Makes the words of an app that refuses fit for the caller. */
   readonly cleanWords: CleanWords;
 }

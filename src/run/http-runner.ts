@@ -1,8 +1,8 @@
 import { isUtf8 } from "node:buffer";
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
+import type { Reservation } from "../http/handler.ts";
 import { traceHeaders } from "../http/trace-context.ts";
-import { type HeldBytes, overloaded } from "../limit/byte-budget.ts";
 import type { Redact } from "../log/redaction.ts";
 import { Refusal, refusalFrom } from "../refusal/refusal.ts";
 import { type CleanWords, createCleanWords } from "./app-words.ts";
@@ -24,7 +24,6 @@ import {
   deadlineToTell,
   type RemoteBackend,
   type Run,
-  takeText,
 } from "./runner.ts";
 import { ByteBuffer } from "./stream/byte-buffer.ts";
 import { HttpPieces } from "./stream/http-pieces.ts";
@@ -79,7 +78,7 @@ export function createHttpRunner(
       const deadlineMs = deadlineToTell(run, limits.deadlineMs, clock);
       const call = callOf(run, target, target.headers, deadlineMs);
       return new Promise((resolve, reject) => {
-        const reader = new TextReader(outputBytesMax, run.held, { resolve, reject });
+        const reader = new TextReader(outputBytesMax, run.reservation, { resolve, reject });
         const exchange = beginExchange({ connections, clock }, call, reader);
         reader.exchange = exchange;
         const { signal } = limits;
@@ -90,7 +89,7 @@ export function createHttpRunner(
       const target = targetOf(backend);
       const connections = ofStreams.of(run.app, target.origin);
       const call = callOf(run, target, target.streamHeaders, deadlineToTell(run, deadlineMs, clock));
-      return new HttpPieces({ messageBytesMax: outputBytesMax, held: run.held }, (reader) =>
+      return new HttpPieces({ messageBytesMax: outputBytesMax, reservation: run.reservation }, (reader) =>
         beginExchange({ connections, clock }, call, reader),
       );
     },
@@ -151,16 +150,13 @@ function readTarget({ url, headers }: HttpBackend, redact: Redact): Target {
 const streamedTypes = [...streamTypes, "application/json"].join(", ");
 
 function callOf(run: Run, target: Target, headers: readonly string[], deadlineMs: number): HttpCall {
-  const body = Buffer.from(bodyOf(run));
-  if (!run.held.take(body.length)) throw overloaded();
   return {
     path: target.path,
     headers: [...headers, "X-Request-Id", run.requestId, ...traceHeaders(traceFor(target, run))],
-    body,
+    body: Buffer.from(bodyOf(run)),
     deadlineMs,
     answered: (status) => run.answered?.(status),
     watch: run.watch,
-    memory: run.held,
     cleanWords: target.cleanWords,
   };
 }
@@ -172,8 +168,8 @@ function traceFor(target: Target, { traceContext }: Run): Run["traceContext"] {
 }
 
 function bodyOf(run: Run): string {
-  const { runId, teamId, app, keyId } = run;
-  return JSON.stringify({ runId, teamId, appId: app.id, keyId, text: takeText(run) });
+  const { runId, teamId, app, keyId, text } = run;
+  return JSON.stringify({ runId, teamId, appId: app.id, keyId, text });
 }
 
 /**
@@ -184,22 +180,20 @@ class TextReader implements AnswerReader {
   exchange: HttpExchange | undefined;
   readonly #bytesMax: number;
   readonly #settle: { resolve(text: string): void; reject(refusal: Refusal): void };
-  readonly #held: HeldBytes;
+  readonly #reservation: Reservation;
   readonly #body: ByteBuffer;
   #pieces: HttpPieces | undefined;
   #type = "";
 
   constructor(
     bytesMax: number,
-    held: HeldBytes,
+    reservation: Reservation,
     settle: { resolve(text: string): void; reject(refusal: Refusal): void },
   ) {
     this.#bytesMax = bytesMax;
-    this.#held = held;
+    this.#reservation = reservation;
     this.#settle = settle;
-    // The text that comes of it may take two bytes for each of these.
-    const memory = { take: (bytes: number) => held.take(2 * bytes), give: () => {} };
-    this.#body = new ByteBuffer(bytesMax, `The answer has more than ${bytesMax} bytes.`, memory);
+    this.#body = new ByteBuffer(bytesMax, `The answer has more than ${bytesMax} bytes.`, reservation);
   }
 
   onHead(headers: AnswerHeaders): void {
@@ -211,10 +205,11 @@ class TextReader implements AnswerReader {
   #join(headers: AnswerHeaders): void {
     const { exchange } = this;
     if (!exchange) return;
-    const pieces = new HttpPieces({ messageBytesMax: this.#bytesMax, held: this.#held }, () => exchange);
+    const reservation = this.#reservation;
+    const pieces = new HttpPieces({ messageBytesMax: this.#bytesMax, reservation }, () => exchange);
     pieces.onHead(headers);
     this.#pieces = pieces;
-    wholeOutput(pieces, this.#bytesMax, this.#held).then(this.#settle.resolve, this.#settle.reject);
+    wholeOutput(pieces, this.#bytesMax, reservation).then(this.#settle.resolve, this.#settle.reject);
   }
 
   onBytes(bytes: Buffer): void {

@@ -11,8 +11,8 @@ import {
 import type { AppRecord } from "../apps/app-store.ts";
 import type { CheckKey } from "../auth/key-evidence.ts";
 import type { Call } from "../auth/principal.ts";
+import type { Reservation } from "../http/handler.ts";
 import { readTraceContext, type TraceContext } from "../http/trace-context.ts";
-import type { ByteBudget, HeldBytes } from "../limit/byte-budget.ts";
 import { aboutApp, Refusal } from "../refusal/refusal.ts";
 import { AppStream, type AppStreamParts, type StreamOrder } from "./app-stream.ts";
 import { type BackgroundService, readWait, type StartOrder } from "./background/background-service.ts";
@@ -23,7 +23,7 @@ import {
   refuseIdempotencyKey,
   replayedHeader,
 } from "./idempotency/idempotent-runs.ts";
-import { type FindRunnableApp, keyOf, type Run, type Runner, takeTextOf } from "./runner.ts";
+import { type FindRunnableApp, keyOf, type Run, type Runner, readText } from "./runner.ts";
 
 /**
  * `keyrun.v1.RunService`: what happens to an admitted request that runs an app. It finds the app
@@ -50,7 +50,6 @@ export function createRunService(
     readonly background: BackgroundService;
     readonly newRunId: () => string;
     readonly checkKey: CheckKey;
-    readonly bytes: ByteBudget;
   },
 ): RunMethods {
   const findApp = async (appId: string, call: Call): Promise<AppRecord> => {
@@ -60,7 +59,7 @@ export function createRunService(
   };
 
   const begin = (app: AppRecord, text: string, call: Call): StartedRun =>
-    new StartedRun(call, { runId: parts.newRunId(), app, text, bytes: parts.bytes });
+    new StartedRun(call, { runId: parts.newRunId(), app, text });
 
   async function answer(app: AppRecord, text: string, call: Call): Promise<RunAppResponse> {
     const key = call.http.header(idempotencyHeader);
@@ -69,12 +68,8 @@ export function createRunService(
       return answerOnce({ teamId, keyId, app, text, key }, call);
     }
     const run = begin(app, text, call);
-    try {
-      const output = await parts.run(run);
-      return create(RunAppResponseSchema, { runId: run.runId, appId: app.id, text: output });
-    } finally {
-      run.release();
-    }
+    const output = await parts.run(run);
+    return create(RunAppResponseSchema, { runId: run.runId, appId: app.id, text: output });
   }
 
   async function answerOnce(order: IdempotentOrder, call: Call): Promise<RunAppResponse> {
@@ -99,19 +94,19 @@ export function createRunService(
       await parts.checkKey(key.keyId);
       await parts.findRunnableApp(key, app.id);
     };
-    return { run: begin(app, takeTextOf(request), call), checkRight };
+    return { run: begin(app, readText(request, call), call), checkRight };
   }
 
   return {
     async runApp(request, call) {
       const app = await findApp(request.appId, call);
-      return withApp(app, answer(app, takeTextOf(request), call));
+      return withApp(app, answer(app, readText(request, call), call));
     },
     streamApp: (request, call) => new AppStream(parts, order(request, call)),
     async startRun(request, call) {
       const waitMs = readWait(request.wait);
       const app = await findApp(request.appId, call);
-      return { run: await withApp(app, start({ app, text: takeTextOf(request), waitMs }, call)) };
+      return { run: await withApp(app, start({ app, text: readText(request, call), waitMs }, call)) };
     },
     offersBackground: parts.background.isOffered,
     getRun: parts.background.getRun,
@@ -135,15 +130,10 @@ class StartedRun implements Run {
   readonly teamId: string;
   readonly keyId: string;
   readonly app: AppRecord;
-  text: string;
+  readonly text: string;
   readonly #call: Call;
-  readonly #bytes: ByteBudget;
-  #held: HeldBytes | undefined;
 
-  constructor(
-    call: Call,
-    { runId, app, text, bytes }: Pick<Run, "runId" | "app" | "text"> & { bytes: ByteBudget },
-  ) {
+  constructor(call: Call, { runId, app, text }: Pick<Run, "runId" | "app" | "text">) {
     const { teamId, keyId } = keyOf(call);
     this.runId = runId;
     this.teamId = teamId;
@@ -151,16 +141,10 @@ class StartedRun implements Run {
     this.app = app;
     this.text = text;
     this.#call = call;
-    this.#bytes = bytes;
   }
 
-  get held(): HeldBytes {
-    this.#held ??= this.#bytes.open(this.teamId);
-    return this.#held;
-  }
-
-  release(): void {
-    this.#held?.release();
+  get reservation(): Reservation {
+    return this.#call.http.reservation;
   }
 
   get requestId(): string {

@@ -9,8 +9,9 @@ import type { Call, KeyPrincipal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import { isResourceId } from "../base/fields.ts";
 import type { RecordSource } from "../cache/record-source.ts";
+import type { Reservation } from "../http/handler.ts";
 import type { TraceContext } from "../http/trace-context.ts";
-import type { HeldBytes } from "../limit/byte-budget.ts";
+import { overloaded } from "../limit/byte-budget.ts";
 import { fail, Refusal } from "../refusal/refusal.ts";
 import type { PieceSource } from "./stream/piece-source.ts";
 
@@ -36,13 +37,17 @@ export function createFindRunnableApp(apps: RecordSource<AppRecord>): FindRunnab
   };
 }
 
-/** Takes the text of a request, whose message is kept until the end of the call. */
-export function takeTextOf(request: Pick<RunAppRequest, "text">): string {
-  const { text } = request;
-  request.text = "";
-  if (text !== undefined) return text;
-  const problem = "text is required: a string, which may be empty.";
-  throw fail("INVALID_ARGUMENT", { param: "text", problem });
+/**
+ * Returns the text of a request, which must have one, and reserves for it: that of a compressed
+ * body is longer than the body, for which the request has reserved. Throws OVERLOADED.
+ */
+export function readText({ text }: Pick<RunAppRequest, "text">, { http }: Call): string {
+  if (text === undefined) {
+    const problem = "text is required: a string, which may be empty.";
+    throw fail("INVALID_ARGUMENT", { param: "text", problem });
+  }
+  if (!http.reservation.reserveUpTo(text.length)) throw overloaded();
+  return text;
 }
 
 /** The team's key that calls. */
@@ -51,23 +56,15 @@ export function keyOf({ principal }: Call): KeyPrincipal {
   return principal;
 }
 
-/** Returns the text of the run, which the run then does not keep. */
-export function takeText(run: { text: string }): string {
-  const { text } = run;
-  run.text = "";
-  return text;
-}
-
 /** One run of an app, as a backend gets it. */
 export interface Run {
   readonly runId: string;
   readonly teamId: string;
   readonly keyId: string;
   readonly app: AppRecord;
-  /** Empty once a runner has taken it with `takeText`: a run that waits for its app holds none. */
-  text: string;
-  /** Counts the bytes that the run holds. The maker of the run releases it at its end. */
-  readonly held: HeldBytes;
+  readonly text: string;
+  /** Has reserved for the text, and reserves for the answer. The maker of the run frees it. */
+  readonly reservation: Reservation;
   /**
    * Nobody waits for it. It has the app's time for such runs, and a slot and a connection that are
    * counted apart.

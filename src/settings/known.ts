@@ -190,7 +190,7 @@ export const environment = z.object({
   }),
   KEYRUN_RUN_BYTES_MAX: optionalSetting(wholeNumber({ min: 16 * 1024 * 1024, max: 8 * 1024 ** 3 }), {
     whenAbsent: "a quarter of the memory that the process may use, at most 201326592",
-    does: "Bytes of bodies, texts and outputs that all runs hold in memory, on each instance. A request for which there is no room is refused with `overloaded`. One team gets half of them, or a quarter while others run apps. At least eight times the largest body and the largest answer of an app.",
+    does: "Bytes that all runs reserve in memory, on each instance: two for each byte of a body, before it is read, and of an output, until the run ends. Runs of up to 8 KiB reserve nothing. A request for which there is no room is refused with `overloaded`. One team gets half of them. At least twelve times the largest body and the largest answer of an app.",
     example: "67108864",
   }),
   KEYRUN_APP_RUNS_MAX: setting(wholeNumber({ min: 1, max: 10_000 }), {

@@ -283,17 +283,17 @@ function portProblems(textOf: TextOf): string[] {
 }
 
 /**
- * While other teams run apps, a team has a quarter of the bytes of all runs, and a call of an app
- * over gRPC takes twice its body.
+ * A team has half of the bytes of all runs. A run with an Idempotency-Key reserves twice for its
+ * text, once with its request, and once for its output: each time two bytes for one.
  */
 function bytesProblems(textOf: TextOf): string[] {
   const runBytesMax = textOf("KEYRUN_RUN_BYTES_MAX");
   if (runBytesMax === undefined) return [];
   return ["KEYRUN_BODY_BYTES_MAX", "KEYRUN_APP_OUTPUT_BYTES_MAX"]
-    .filter((name) => 8 * Number(textOf(name)) > Number(runBytesMax))
+    .filter((name) => 12 * Number(textOf(name)) > Number(runBytesMax))
     .map(
       (name) =>
-        `KEYRUN_RUN_BYTES_MAX must be at least eight times ${name}: a team gets a quarter of it, and a run may hold its body twice.`,
+        `KEYRUN_RUN_BYTES_MAX must be at least twelve times ${name}: a team gets half of it, and a run reserves up to six bytes for each.`,
     );
 }
 

@@ -13,14 +13,7 @@ import {
 } from "@opentelemetry/api";
 import type { TraceContext } from "../http/trace-context.ts";
 import type { AppRunner } from "../run/app-runner.ts";
-import {
-  type CallTrace,
-  type Run,
-  type Runner,
-  type StreamRunner,
-  takeText,
-  tellEnd,
-} from "../run/runner.ts";
+import { type CallTrace, type Run, type Runner, type StreamRunner, tellEnd } from "../run/runner.ts";
 import { endFailed, endingWith, endSpan, guarded, startGuarded } from "./work-span.ts";
 
 /** The same runner, with a span for each call of an app. The app gets the span as its parent. */
@@ -57,7 +50,7 @@ function traceOf(runner: Pick<AppRunner, "traceOf">, { app }: Run, isStreamed: b
 /** Starts the span, and returns it with the run as the app gets it. */
 function begin(tracer: Tracer, run: Run, call: CallTrace | undefined): { span: Span; run: Run } | undefined {
   if (call === undefined) return undefined;
-  const { runId, teamId, keyId, app, held, requestId, isBackground = false } = run;
+  const { runId, teamId, keyId, app, text, reservation, requestId, isBackground = false } = run;
   const attributes = {
     ...call.attributes,
     "keyrun.app": app.id,
@@ -75,8 +68,8 @@ function begin(tracer: Tracer, run: Run, call: CallTrace | undefined): { span: S
     teamId,
     keyId,
     app,
-    text: takeText(run),
-    held,
+    text,
+    reservation,
     isBackground,
     requestId,
     traceContext: contextForApp(span),

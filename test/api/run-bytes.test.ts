@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { connect as connectHttp2 } from "node:http2";
 import { connect, type Socket } from "node:net";
+import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { bodyOf, serveGrpc, serveHttp } from "../harness/app-backends.ts";
@@ -19,10 +20,10 @@ beforeEach(async () => {
 afterEach(() => keyrun.close());
 
 const newKey = async () => (await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE))).value;
-const held = () => readMetric(keyrun.internalUrl, keyrun.serviceToken, "keyrun_run_bytes");
-const expectHeld = (bytes: number) => soon(held).toBe(bytes);
+const reserved = () => readMetric(keyrun.internalUrl, keyrun.serviceToken, "keyrun_run_bytes");
+const expectReserved = (bytes: number) => soon(reserved).toBe(bytes);
 
-/** Sends a run of the echo, but for its last byte. */
+/** Sends the head of a run of the echo. */
 function upload(value: string): { socket: Socket; answer: Promise<string> } {
   const body = JSON.stringify({ text });
   const { port } = new URL(keyrun.publicUrl);
@@ -32,13 +33,13 @@ function upload(value: string): { socket: Socket; answer: Promise<string> } {
     ...["Host: a", `Authorization: Bearer ${value}`, "Content-Type: application/json"],
     `Content-Length: ${body.length}`,
   ];
-  socket.write(`${head.join("\r\n")}\r\n\r\n${body.slice(0, -1)}`);
+  socket.write(`${head.join("\r\n")}\r\n\r\n`);
   const answer = once(socket, "data").then(([bytes]) => String(bytes));
   answer.catch(() => {});
   return { socket, answer };
 }
 
-test("uploads of one team that do not end hold half of the bound, are refused past it, and another team is served", async () => {
+test("announced bodies of one team reserve half of the bound before a byte of them has come, are refused past it, and another team is served", async () => {
   const [greedy, other] = [await newKey(), await newKey()];
   let refused = 0;
   const uploads = Array.from({ length: 20 }, () => {
@@ -52,14 +53,15 @@ test("uploads of one team that do not end hold half of the bound, are refused pa
     });
     return each;
   });
-  await soon(() => refused).toBeGreaterThanOrEqual(12);
-  expect(await held()).toBeLessThanOrEqual(bytesMax / 2);
+  // Four of them take 2 MB each.
+  await soon(() => refused).toBe(16);
+  expect(await reserved()).toBeLessThanOrEqual(bytesMax / 2);
   expect((await restRun(keyrun.publicUrl, { value: other, text: "served" })).status).toBe(200);
   for (const { socket } of uploads) socket.destroy();
-  await expectHeld(0);
+  await expectReserved(0);
 });
 
-test("runs that wait for HTTP apps hold their request, and give it back at their end", async () => {
+test("runs that wait for HTTP apps have reserved for their request, and give it back at their end", async () => {
   const value = await newKey();
   const waiting: (() => void)[] = [];
   await using server = await serveHttp((request, response) => {
@@ -68,15 +70,57 @@ test("runs that wait for HTTP apps hold their request, and give it back at their
   await keyrun.apps.createApp({
     app: { id: "slow", backend: { kind: { case: "http", value: server.backend } } },
   });
-  const runs = Array.from({ length: 6 }, () => restRun(keyrun.publicUrl, { value, appId: "slow", text }));
-  await soon(() => waiting.length).toBe(6);
-  expect(await held()).toBeGreaterThanOrEqual(6_000_000);
+  const runs = Array.from({ length: 4 }, () => restRun(keyrun.publicUrl, { value, appId: "slow", text }));
+  await soon(() => waiting.length).toBe(4);
+  expect(await reserved()).toBeGreaterThanOrEqual(8_000_000);
   for (const answer of waiting) answer();
-  expect((await Promise.all(runs)).map(({ status }) => status)).toEqual(Array(6).fill(200));
-  await expectHeld(0);
+  expect((await Promise.all(runs)).map(({ status }) => status)).toEqual(Array(4).fill(200));
+  await expectReserved(0);
 });
 
-test("runs that wait for gRPC apps hold their request, and give it back at their end, whatever that is", async () => {
+test("a small run reserves nothing, whatever its team has reserved", async () => {
+  const value = await newKey();
+  const uploads = Array.from({ length: 4 }, () => upload(value));
+  await soon(reserved).toBeGreaterThanOrEqual(8_000_000);
+  const before = await reserved();
+  expect((await restRun(keyrun.publicUrl, { value, text: "x".repeat(8_000) })).status).toBe(200);
+  expect(await reserved()).toBe(before);
+  for (const { socket } of uploads) socket.destroy();
+  await expectReserved(0);
+});
+
+test("a body without a length reserves as it grows, and a compressed one for the text that is made of it", async () => {
+  const value = await newKey();
+  const waiting: (() => void)[] = [];
+  await using server = await serveHttp((request, response) => {
+    bodyOf(request).then(() => waiting.push(() => response.end(JSON.stringify({ text: "done" }))));
+  });
+  await keyrun.apps.createApp({
+    app: { id: "slow", backend: { kind: { case: "http", value: server.backend } } },
+  });
+  const json = "application/json";
+  const chunked = fetch(`${keyrun.publicUrl}/api/apps/slow/run`, {
+    ...{ method: "POST", body: new Blob([JSON.stringify({ text })]).stream(), duplex: "half" },
+    headers: { authorization: `Bearer ${value}`, "content-type": json },
+  });
+  await soon(() => waiting.length).toBe(1);
+  expect(await reserved()).toBeGreaterThanOrEqual(2 * text.length);
+  const before = await reserved();
+  const compressed = fetch(`${keyrun.publicUrl}/keyrun.v1.RunService/RunApp`, {
+    ...{ method: "POST", body: gzipSync(JSON.stringify({ appId: "slow", text })) },
+    headers: {
+      ...{ authorization: `Bearer ${value}`, "content-type": json },
+      ...{ "content-encoding": "gzip", "connect-protocol-version": "1" },
+    },
+  });
+  await soon(() => waiting.length).toBe(2);
+  expect(await reserved()).toBe(before + 2 * text.length);
+  for (const answer of waiting) answer();
+  expect([(await chunked).status, (await compressed).status]).toEqual([200, 200]);
+  await expectReserved(0);
+});
+
+test("runs that wait for gRPC apps have reserved for their request, and give it back at their end, whatever that is", async () => {
   const value = await newKey();
   const waiting: (() => void)[] = [];
   await using server = await serveGrpc((_, answer) => {
@@ -97,13 +141,13 @@ test("runs that wait for gRPC apps hold their request, and give it back at their
     ),
   );
   await soon(() => waiting.length).toBe(2);
-  expect(await held()).toBeGreaterThanOrEqual(4_000_000);
-  expect(await held()).toBeLessThanOrEqual(bytesMax / 2);
+  expect(await reserved()).toBeGreaterThanOrEqual(4_000_000);
+  expect(await reserved()).toBeLessThanOrEqual(bytesMax / 2);
   ends[0]?.abort();
   expect(await runs[0]).toBe("left");
   for (const answer of waiting) answer();
   expect(await runs[1]).toBe(200);
-  await expectHeld(0);
+  await expectReserved(0);
 });
 
 test.each([
@@ -131,12 +175,12 @@ test.each([
         .end('{"text":"x"}');
     }
     // Each of them would hold a megabyte or more.
-    await soon(held).toBeGreaterThan(0.75 * (bytesMax / 2));
+    await soon(reserved).toBeGreaterThan(0.75 * (bytesMax / 2));
     const refused = () => keyrun.metric(`keyrun_app_runs_total{app="${name}",outcome="other"}`);
     await soon(refused).toBeGreaterThanOrEqual(4);
-    expect(await held()).toBeLessThanOrEqual(bytesMax / 2);
+    expect(await reserved()).toBeLessThanOrEqual(bytesMax / 2);
     expect((await restRun(keyrun.publicUrl, { value: other, text: "served" })).status).toBe(200);
     session.destroy();
-    await expectHeld(0);
+    await expectReserved(0);
   },
 );

@@ -15,7 +15,7 @@ import {
 } from "#gen/keyrun/v1/app_backend_service_pb.ts";
 import type { AppRecord, BackendRecord } from "#src/apps/app-store.ts";
 import { type Clock, systemClock, type Timers } from "#src/base/clock.ts";
-import { ByteBudget } from "#src/limit/byte-budget.ts";
+import { unlimitedReservation } from "#src/limit/byte-budget.ts";
 import { createRedaction } from "#src/log/redaction.ts";
 import { fail, Refusal } from "#src/refusal/refusal.ts";
 import { type AppRunner, createAppRunner } from "#src/run/app-runner.ts";
@@ -60,8 +60,7 @@ export function appOn(backend: BackendRecord, facts: Partial<AppRecord> = {}): A
 
 export function runOf(app: AppRecord, facts: Partial<Run> = {}): Run {
   const base = { runId: "run_1", teamId: "demo", keyId: "k", text: "hello", requestId: "req-1" };
-  const held = new ByteBudget(systemClock, Number.POSITIVE_INFINITY).open("demo");
-  return { ...base, app, held, signal: new AbortController().signal, ...facts };
+  return { ...base, app, reservation: unlimitedReservation, signal: new AbortController().signal, ...facts };
 }
 
 /** A caller that leaves when `leave` is called, by itself or for the reason of the argument. */

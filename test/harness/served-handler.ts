@@ -69,7 +69,7 @@ export async function serveMounts(
     outcomes,
     report: (event: TransportEvent) => void events.push(event),
   };
-  const bytes = new ByteBudget(systemClock, Number.POSITIVE_INFINITY);
+  const bytes = new ByteBudget(Number.POSITIVE_INFINITY);
   const serve = createServe({ ...shared, trustProxyHops, clock: systemClock, bytes });
   const findMount = makeFindMount(outcomes);
   const listener = createListener({

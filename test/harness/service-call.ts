@@ -1,4 +1,5 @@
 import type { Call, Principal } from "#src/auth/principal.ts";
+import { unlimitedReservation } from "#src/limit/byte-budget.ts";
 
 /** A call as a method's work sees it, of a caller that named no deadline and sent no metadata. */
 export function serviceCall(
@@ -7,7 +8,13 @@ export function serviceCall(
 ): Call {
   return {
     principal,
-    http: { requestId: "req-1", address: "127.0.0.1", header: () => undefined, rawHeaders: [] },
+    http: {
+      requestId: "req-1",
+      address: "127.0.0.1",
+      header: () => undefined,
+      rawHeaders: [],
+      reservation: unlimitedReservation,
+    },
     signal,
     timeoutMs: () => undefined,
     responseHeaders: new Headers(),

@@ -4,6 +4,7 @@ import { RunAppResponseSchema, RunService } from "#gen/keyrun/v1/run_service_pb.
 import type { Admission } from "#src/admission/admission.ts";
 import { unguarded } from "#src/auth/key-evidence.ts";
 import type { HttpRequest } from "#src/http/handler.ts";
+import { unlimitedReservation } from "#src/limit/byte-budget.ts";
 import type { LimitDecision } from "#src/limit/limit-decision.ts";
 import type { RateReport } from "#src/limit/rate-limit-headers.ts";
 import { fail } from "#src/refusal/refusal.ts";
@@ -43,7 +44,7 @@ async function rateHeadersOf(
     ...{ authorizations: [], address: "192.0.2.1", isCounted: false, requestId: "r" },
     readBody: () => ({ kind: "whole", bytes: Buffer.from(body) }),
     bodyChunks: () => ({ async *[Symbol.asyncIterator]() {}, release: () => {} }),
-    ...{ signal: new AbortController().signal },
+    ...{ signal: new AbortController().signal, reservation: unlimitedReservation },
   };
   const { headers = [] } = await handler(request);
   const named = headers.flatMap((name, n) => (n % 2 === 0 ? [[name, headers[n + 1]]] : []));

@@ -252,13 +252,13 @@ describe("names", () => {
 });
 
 test("a body or an output that the bytes of runs have no room for is refused", () => {
-  const settings = { KEYRUN_RUN_BYTES_MAX: "16777216", KEYRUN_BODY_BYTES_MAX: "2097152" };
+  const settings = { KEYRUN_RUN_BYTES_MAX: "25165824", KEYRUN_BODY_BYTES_MAX: "2097152" };
   accepted({ ...settings, KEYRUN_APP_OUTPUT_BYTES_MAX: "2097152" });
   expect(refused({ ...settings, KEYRUN_BODY_BYTES_MAX: "2097153" })).toEqual([
-    expect.stringContaining("KEYRUN_RUN_BYTES_MAX must be at least eight times KEYRUN_BODY_BYTES_MAX"),
+    expect.stringContaining("KEYRUN_RUN_BYTES_MAX must be at least twelve times KEYRUN_BODY_BYTES_MAX"),
   ]);
   expect(refused({ ...settings, KEYRUN_APP_OUTPUT_BYTES_MAX: "16777216" })).toEqual([
-    expect.stringContaining("KEYRUN_RUN_BYTES_MAX must be at least eight times KEYRUN_APP_OUTPUT_BYTES_MAX"),
+    expect.stringContaining("KEYRUN_RUN_BYTES_MAX must be at least twelve times KEYRUN_APP_OUTPUT_BYTES_MAX"),
   ]);
 });
 

@@ -4,13 +4,14 @@ import { setImmediate } from "node:timers/promises";
 import { createContextValues } from "@connectrpc/connect";
 import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
 import {
-  type BytesOfBody,
   beforeWork,
   type HttpRequest,
   type HttpResponse,
+  type Reservation,
   untilEnded,
 } from "../../http/handler.ts";
 import { flatHeaders, headersOf } from "../../http/headers.ts";
+import { overloaded } from "../../limit/byte-budget.ts";
 import { Refusal } from "../../refusal/refusal.ts";
 import { parseTimeoutMs, prefixBytes } from "../grpc/frame.ts";
 import { type CallState, callStateKey } from "./call-state.ts";
@@ -28,7 +29,6 @@ export async function callRoute(
     principal: undefined,
     rateNow: undefined,
     deadline: undefined,
-    chunks: undefined,
   };
   const header = headersOf(request.rawHeaders);
   shortenTimeouts(header);
@@ -57,11 +57,12 @@ async function* bodyOf(
   messageBytesMax: number,
 ): AsyncGenerator<Uint8Array> {
   try {
-    const chunks = state.request.bodyChunks(bytesOf(state.request, messageBytesMax));
-    state.chunks = chunks;
+    const { request } = state;
+    const chunks = request.bodyChunks();
     const taken = state.deadline ? untilEnded(chunks, state.deadline.signal) : chunks;
-    const isEnveloped = envelopedType.test(state.request.header("content-type") ?? "");
-    yield* wholeMessages(taken, { isEnveloped, bytesMax: messageBytesMax });
+    const isEnveloped = envelopedType.test(request.header("content-type") ?? "");
+    const { reservation } = request;
+    yield* wholeMessages(taken, { isEnveloped, bytesMax: messageBytesMax, reservation });
   } catch (thrown) {
     if (!(thrown instanceof Refusal)) throw thrown;
     const refusal = beforeWork(thrown);
@@ -72,22 +73,6 @@ async function* bodyOf(
 
 /** The types of the protocols that put each message into an envelope with its length. */
 const envelopedType = /^application\/(grpc|connect\+)/i;
-
-/**
- * What Connect holds of a body of which so many bytes have come: its chunks, and the whole that it
- * makes of them. A compressed message may become the longest at once, and Connect can't be asked
- * for its size before that.
- */
-function bytesOf(request: HttpRequest, messageBytesMax: number): BytesOfBody {
-  const isCompressed = encodingHeaders.some((name) => (request.header(name) ?? "identity") !== "identity");
-  if (!isCompressed) return (arrived) => 2 * arrived;
-  return (arrived) => 2 * arrived + Math.min(messageBytesMax, inflatedMax * arrived);
-}
-
-const encodingHeaders = ["content-encoding", "grpc-encoding", "connect-content-encoding"];
-
-/** How many bytes may come of one compressed byte: more than of gzip, and few texts of Brotli. */
-const inflatedMax = 16 * 1024;
 
 async function answerOf({ status, header, body, trailer }: UniversalServerResponse): Promise<HttpResponse> {
   // Counted in `adaptService`, because a gRPC status may follow a body that began with 200.
@@ -175,28 +160,43 @@ function shortenTimeouts(headers: Headers): void {
  */
 export async function* wholeMessages(
   chunks: AsyncIterable<Uint8Array>,
-  { isEnveloped, bytesMax }: { isEnveloped: boolean; bytesMax: number },
+  { isEnveloped, bytesMax, reservation }: MessageBounds,
 ): AsyncGenerator<Uint8Array> {
-  let held: Uint8Array = noBytes;
+  let waiting: Uint8Array = noBytes;
   let size = 0;
   for await (const chunk of chunks) {
     const wanted = size + chunk.byteLength;
     // A chunk that nothing waits for is not copied.
-    if (size === 0) held = chunk;
+    if (size === 0) waiting = chunk;
     else {
-      if (wanted > held.byteLength) held = grown(held, wanted);
-      held.set(chunk, size);
+      if (wanted > waiting.byteLength) {
+        waiting = grown(waiting, wanted);
+        if (!reservation.reserveUpTo(waiting.byteLength)) throw overloaded();
+      }
+      waiting.set(chunk, size);
     }
     size = wanted;
     for (;;) {
-      const ready = isEnveloped ? envelopesIn(held.subarray(0, size), bytesMax) : size > bytesMax ? size : 0;
+      const ready = isEnveloped
+        ? envelopesIn(waiting.subarray(0, size), bytesMax)
+        : size > bytesMax
+          ? size
+          : 0;
       if (ready === 0) break;
-      yield held.subarray(0, ready);
-      held = held.subarray(ready, size);
+      yield waiting.subarray(0, ready);
+      waiting = waiting.subarray(ready, size);
       size -= ready;
     }
   }
-  if (size > 0) yield held.subarray(0, size);
+  if (size > 0) yield waiting.subarray(0, size);
+}
+
+interface MessageBounds {
+  /** Whether each message is in an envelope with its length. */
+  readonly isEnveloped: boolean;
+  /** The longest message. */
+  readonly bytesMax: number;
+  readonly reservation: Reservation;
 }
 
 function grown(bytes: Uint8Array, wanted: number): Uint8Array {

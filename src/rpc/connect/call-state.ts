@@ -2,7 +2,7 @@
 
 import { type ContextKey, createContextKey, type HandlerContext } from "@connectrpc/connect";
 import type { Call, Principal } from "../../auth/principal.ts";
-import type { BodyChunkSource, HttpRequest } from "../../http/handler.ts";
+import type { HttpRequest } from "../../http/handler.ts";
 import type { RateReport } from "../../limit/rate-limit-headers.ts";
 import type { Entry } from "../../metrics/metrics.ts";
 import type { CallDeadline } from "../call-deadline.ts";
@@ -14,8 +14,6 @@ export interface CallState {
   principal: Principal | undefined;
   /** Set by `authenticate-request.ts`: ends the reading of the request and the work. */
   deadline: CallDeadline | undefined;
-  /** Set when the body is read. The work releases it when it has its message. */
-  chunks: BodyChunkSource | undefined;
   /** Set by `authenticate-request.ts` if a limit was checked: returns the current numbers. */
   rateNow: (() => RateReport) | undefined;
 }

@@ -170,7 +170,6 @@ function streamed(parts: RpcParts, method: DescMethod, work: Work) {
  * no caller waits for the work then.
  */
 function begin(context: HandlerContext): CallDeadline {
-  callStateOf(context).chunks?.release();
   const deadline = deadlineOf(context);
   deadline.signal.throwIfAborted();
   deadline.begin();

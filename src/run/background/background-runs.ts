@@ -11,7 +11,7 @@ import type { Call } from "../../auth/principal.ts";
 import { type Clock, createRepeatedWork, systemTimers, type Timers } from "../../base/clock.ts";
 import { bounds } from "../../bounds.ts";
 import { readTraceContext } from "../../http/trace-context.ts";
-import { type ByteBudget, overloaded, textBytes } from "../../limit/byte-budget.ts";
+import { type ByteBudget, overloaded, type TeamReservation } from "../../limit/byte-budget.ts";
 import { rowOf } from "../../refusal/reasons.ts";
 import { fail, type Refusal, unavailable } from "../../refusal/refusal.ts";
 import type { BackgroundClaim } from "../idempotency/idempotent-runs.ts";
@@ -20,7 +20,7 @@ import { createRecordSweep } from "../idempotency/run-records.ts";
 import { outcomeOf, type RunOutcome } from "../idempotency/run-under-way.ts";
 import { runBounds } from "../run-bounds.ts";
 import type { RunSlots } from "../run-slots.ts";
-import { type Run, type Runner, takeText } from "../runner.ts";
+import type { Run, Runner } from "../runner.ts";
 import type { CheckRight, WatchRights } from "../watch-rights.ts";
 import type {
   BackgroundEnd,
@@ -37,8 +37,7 @@ export interface BackgroundOrder {
   readonly teamId: string;
   readonly keyId: string;
   readonly app: AppRecord;
-  /** Empty once the run has begun. */
-  text: string;
+  readonly text: string;
   /** Throws if the key or its team may not run the app any more. */
   readonly checkRight: CheckRight;
   /** Of its Idempotency-Key, if it has one. */
@@ -105,10 +104,10 @@ export function createBackgroundRuns(parts: {
     const owner = parts.owner();
     if (owner === undefined || isClosing) throw unavailable();
     const begunMs = order.claim?.begunMs ?? clock.monotonicMs();
-    const held = bytes.open(teamId);
+    const reservation = bytes.open(teamId);
     let releaseSlot = () => {};
     try {
-      if (!held.take(textBytes(order.text))) throw overloaded();
+      if (!reservation.reserve(Buffer.byteLength(order.text))) throw overloaded();
       releaseSlot = parts.slots.acquire(app, teamId);
       const record = recordOf({ runId, teamId, keyId, appId: app.id, owner, createTimeMs: clock.unixMs() });
       await insert(record);
@@ -120,14 +119,13 @@ export function createBackgroundRuns(parts: {
         void remove(record);
         throw thrown;
       }
-      void carryOut(order, call, releaseSlot);
+      void carryOut(order, call, { reservation, releaseSlot });
       return record;
     } catch (thrown) {
       releaseSlot();
+      reservation.release();
       await order.claim?.free();
       throw thrown;
-    } finally {
-      held.release();
     }
   }
 
@@ -154,32 +152,31 @@ export function createBackgroundRuns(parts: {
   }
 
   /** Runs the app for nobody in particular, and writes what came of it. Never rejects. */
-  async function carryOut(order: BackgroundOrder, call: Call, releaseSlot: () => void): Promise<void> {
-    const { runId, teamId, keyId, app } = order;
+  async function carryOut(
+    order: BackgroundOrder,
+    call: Call,
+    { reservation, releaseSlot }: { reservation: TeamReservation; releaseSlot: () => void },
+  ): Promise<void> {
+    const { runId, teamId, keyId, app, text } = order;
     const here = { createTimeMs: clock.unixMs(), end: new AbortController() };
     underWay.set(runId, here);
-    const held = bytes.open(teamId);
     const run: Run = {
       runId,
       teamId,
       keyId,
       app,
-      text: takeText(order),
-      held,
+      text,
+      reservation,
       isBackground: true,
       requestId: call.http.requestId,
       traceContext: readTraceContext((name) => call.http.header(name)),
       signal: here.end.signal,
     };
-    const outcome = await outcomeOf(() => {
-      // Its output is its text, which is kept until it is written.
-      if (app.backend.kind === "echo" && !held.take(textBytes(run.text))) throw overloaded();
-      return parts.run(run);
-    });
+    const outcome = await outcomeOf(() => parts.run(run));
     releaseSlot();
     if (outcome.kind === "not_started") await order.claim?.free();
     await writeEnd(run, endNow(endOf(outcome)));
-    held.release();
+    reservation.release();
     underWay.delete(runId);
     waits.ended(runId);
     if (underWay.size > 0) return;

@@ -7,13 +7,12 @@ import { type CheckKey, mayRunApp } from "../../auth/key-evidence.ts";
 import type { Call, KeyPrincipal, ServiceMethods } from "../../auth/principal.ts";
 import { cutPage, type Page, readPage, readPlace, writePlace } from "../../base/page.ts";
 import type { RecordSource } from "../../cache/record-source.ts";
-import type { ByteBudget } from "../../limit/byte-budget.ts";
 import { isReason } from "../../refusal/reasons.ts";
 import { fail, type Refusal } from "../../refusal/refusal.ts";
 import { type IdempotentRuns, idempotencyHeader, replayedHeader } from "../idempotency/idempotent-runs.ts";
 import { readKeptText } from "../idempotency/run-records.ts";
 import { runBounds } from "../run-bounds.ts";
-import { type FindRunnableApp, keyOf, takeText } from "../runner.ts";
+import { type FindRunnableApp, keyOf } from "../runner.ts";
 import type { CheckRight } from "../watch-rights.ts";
 import type { BackgroundRuns } from "./background-runs.ts";
 import type { BackgroundRecord, RunFault } from "./background-store.ts";
@@ -38,8 +37,7 @@ export interface BackgroundService extends Methods {
 
 export interface StartOrder {
   readonly app: AppRecord;
-  /** Empty once there is a run: what waits for its end needs no text. */
-  text: string;
+  readonly text: string;
   readonly waitMs: number;
 }
 
@@ -49,11 +47,10 @@ export function createBackgroundService(parts: {
   readonly apps: RecordSource<AppRecord>;
   readonly checkKey: CheckKey;
   readonly findRunnableApp: FindRunnableApp;
-  readonly bytes: ByteBudget;
   readonly newRunId: () => string;
   readonly isOffered: boolean;
 }): BackgroundService {
-  const { runs, bytes } = parts;
+  const { runs } = parts;
 
   /** Throws RUN_NOT_FOUND if the key may not run this app. A deleted app is nobody else's. */
   async function checkApp({ teamId, restrictions }: KeyPrincipal, appId: string): Promise<void> {
@@ -84,13 +81,12 @@ export function createBackgroundService(parts: {
     return now;
   }
 
-  async function textOf({ id, teamId, textBytes }: BackgroundRecord): Promise<string | null> {
-    if (textBytes === null) return null;
-    return await readKeptText(bytes, { teamId, textBytes }, () => runs.textOf(id));
+  async function textOf({ id, textBytes }: BackgroundRecord, call: Call): Promise<string | null> {
+    return textBytes === null ? null : await readKeptText(call.http, textBytes, () => runs.textOf(id));
   }
 
-  async function messageWithText(record: BackgroundRecord): Promise<RunMessage> {
-    const text = record.state === "succeeded" ? await textOf(record) : null;
+  async function messageWithText(record: BackgroundRecord, call: Call): Promise<RunMessage> {
+    const text = record.state === "succeeded" ? await textOf(record, call) : null;
     const message = messageOf(record);
     if (record.state !== "succeeded") return message;
     if (text === null) message.textDropped = true;
@@ -115,14 +111,11 @@ export function createBackgroundService(parts: {
       await parts.checkKey(keyId);
       await parts.findRunnableApp(principal, app.id);
     };
-    const order = { runId, teamId, keyId, app, text: takeText(asked), checkRight };
+    const order = { runId, teamId, keyId, app, text: asked.text, checkRight };
     const key = call.http.header(idempotencyHeader);
     if (key === undefined) return await runs.start(order, call);
     const claim = await parts.idempotent.claimInBackground({ ...order, key }, runId, call);
-    if (claim === undefined) {
-      asked.text = order.text;
-      return undefined;
-    }
+    if (claim === undefined) return undefined;
     return "free" in claim
       ? await runs.start({ ...order, claim }, call)
       : await ofKey(claim.backgroundRunId, call);
@@ -133,20 +126,20 @@ export function createBackgroundService(parts: {
     async start(asked, call) {
       if (!parts.isOffered) throw fail("BACKGROUND_RUNS_OFF");
       const record = await startOrFind(asked, call);
-      return record && (await messageWithText(await waited(record, asked.waitMs, call)));
+      return record && (await messageWithText(await waited(record, asked.waitMs, call), call));
     },
     async answerOf(runId, call) {
       const found = await ofKey(runId, call);
       const record = await waited(found, runBounds.runWaitMsMax, call);
       if (record.state === "running") throw fail("IDEMPOTENCY_KEY_IN_USE");
       if (record.error) throw refusalOf(record.error);
-      const text = await textOf(record);
+      const text = await textOf(record, call);
       if (text === null) throw fail("IDEMPOTENCY_ANSWER_GONE");
       return { runId: record.id, text };
     },
     async getRun({ runId, wait }, call) {
       const record = await find(runId, keyOf(call));
-      return { run: await messageWithText(await waited(record, readWait(wait), call)) };
+      return { run: await messageWithText(await waited(record, readWait(wait), call), call) };
     },
     async listRuns(request, call) {
       const key = keyOf(call);
@@ -163,7 +156,7 @@ export function createBackgroundService(parts: {
       const found = await find(runId, keyOf(call));
       const record = found.state === "running" ? await runs.cancel(found) : found;
       if (!record) throw notFound();
-      return { run: await messageWithText(record) };
+      return { run: await messageWithText(record, call) };
     },
   };
 

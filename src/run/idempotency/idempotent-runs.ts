@@ -14,10 +14,10 @@ import type { Clock } from "../../base/clock.ts";
 import { withoutSecret } from "../../base/fields.ts";
 import { bounds } from "../../bounds.ts";
 import { readTraceContext } from "../../http/trace-context.ts";
-import { type ByteBudget, overloaded, textBytes } from "../../limit/byte-budget.ts";
+import { type ByteBudget, overloaded, type TeamReservation } from "../../limit/byte-budget.ts";
 import { fail, type Refusal, unavailable } from "../../refusal/refusal.ts";
 import { runBounds } from "../run-bounds.ts";
-import { type Run, type Runner, takeText } from "../runner.ts";
+import type { Run, Runner } from "../runner.ts";
 import type { RunClaim, RunRecord, RunRecordStore } from "./run-record-store.ts";
 import { createRunRecords, readKeptText } from "./run-records.ts";
 import { outcomeOf, type RunOutcome, RunUnderWay, replayedRefusal } from "./run-under-way.ts";
@@ -27,8 +27,7 @@ export interface IdempotentOrder {
   readonly teamId: string;
   readonly keyId: string;
   readonly app: AppRecord;
-  /** Empty once the run has begun, or what came of an earlier one is known. */
-  text: string;
+  readonly text: string;
   /** The value of the header, as it was sent. */
   readonly key: string;
 }
@@ -122,19 +121,17 @@ export function createIdempotentRuns(parts: {
 
   async function run(order: IdempotentOrder, call: Call): Promise<IdempotentAnswer> {
     const names = namesOf(order);
-    const next = await claimOrFind(order, call, () => claimOf(order, names));
+    const next = await claimOrFind(call, () => claimOf(order, names));
     if (next.kind === "claimed") return await begin(order, next, call);
-    // What waits for an answer needs no text.
-    order.text = "";
     if (next.kind === "here") return await join(next.here, names.fingerprint, call);
     const background = backgroundRunOf(next, names.fingerprint);
-    if (!background) return await replay(next.found, names.fingerprint);
+    if (!background) return await replay(next.found, names.fingerprint, call);
     return { ...(await parts.background.answerOf(background.backgroundRunId, call)), isReplayed: true };
   }
 
   async function claimInBackground(order: IdempotentOrder, runId: string, call: Call) {
     const names = namesOf(order);
-    const next = await claimOrFind(order, call, () => backgroundClaimOf(order, names, runId));
+    const next = await claimOrFind(call, () => backgroundClaimOf(order, names, runId));
     if (next.kind !== "claimed") return backgroundRunOf(next, names.fingerprint);
     return { free: () => records.release(next.claim, () => {}), begunMs: next.begunMs };
   }
@@ -148,19 +145,8 @@ export function createIdempotentRuns(parts: {
     return { backgroundRunId: next.found.runId };
   }
 
-  /** Counts the text that waits meanwhile. */
-  async function claimOrFind(order: IdempotentOrder, call: Call, claim: () => RunClaim) {
+  async function claimOrFind(call: Call, claimNow: () => RunClaim) {
     if (keptHours === 0) refuseIdempotencyKey(call, "Idempotency-Key is turned off here.");
-    const held = bytes.open(order.teamId);
-    try {
-      if (!held.take(textBytes(order.text))) throw overloaded();
-      return await tryToClaim(claim);
-    } finally {
-      held.release();
-    }
-  }
-
-  async function tryToClaim(claimNow: () => RunClaim) {
     for (let tries = 0; tries < bounds.claimTriesMax; tries++) {
       const begunMs = clock.monotonicMs();
       const claim = claimNow();
@@ -222,23 +208,23 @@ export function createIdempotentRuns(parts: {
   ): Promise<IdempotentAnswer> {
     const untilMs = begunMs + (claim.runUntilMs - claim.createTimeMs) + runBounds.outcomeRetryMsMax;
     const traceContext = readTraceContext((name) => call.http.header(name));
-    const held = bytes.open(order.teamId);
     const { teamId, runId } = claim;
-    const { keyId, app } = order;
+    const { keyId, app, text } = order;
+    const reservation = bytes.open(teamId);
     const run: Run = {
       runId,
       teamId,
       keyId,
       app,
-      text: takeText(order),
-      held,
+      text,
+      reservation,
       requestId: call.http.requestId,
       traceContext,
       // It goes on without its caller.
       signal: new AbortController().signal,
     };
     running += 1;
-    const answered = carryOut(run, { claim, begunMs }, untilMs).finally(() => {
+    const answered = carryOut({ run, reservation }, { claim, begunMs }, untilMs).finally(() => {
       running -= 1;
       if (running > 0) return;
       for (const resolve of whenIdle) resolve();
@@ -253,24 +239,22 @@ export function createIdempotentRuns(parts: {
 
   /** Runs the app for nobody in particular, and keeps what came of it. Never rejects. */
   async function carryOut(
-    run: Run,
+    { run, reservation }: { run: Run; reservation: TeamReservation },
     { claim, begunMs }: Omit<Claimed, "kind">,
     untilMs: number,
   ): Promise<RunOutcome> {
-    const { held } = run;
     const outcome = await outcomeOf(() => {
       // The record would say too early that the app can't be at work any more.
       if (clock.monotonicMs() - begunMs > runBounds.claimMsMax) throw unavailable();
-      // Its output is its text, which is kept until it is written.
-      if (run.app.backend.kind === "echo" && !held.take(textBytes(run.text))) throw overloaded();
+      if (!reservation.reserve(Buffer.byteLength(run.text))) throw overloaded();
       return parts.run(run);
     });
     const ended = () => {
       if (underWay.get(claim.id)?.claim === claim) underWay.delete(claim.id);
-      held.release();
+      reservation.release();
     };
     if (outcome.kind !== "kept") {
-      held.release();
+      reservation.release();
       if (outcome.kind === "not_started") await records.release(claim, ended);
       else ended();
       return outcome;
@@ -291,13 +275,13 @@ export function createIdempotentRuns(parts: {
   }
 
   /** Tells what the store has of a run that is not under way in this process. */
-  async function replay(found: RunRecord, fingerprint: string): Promise<IdempotentAnswer> {
+  async function replay(found: RunRecord, fingerprint: string, call: Call): Promise<IdempotentAnswer> {
     const { runId, state } = found;
     if (found.fingerprint !== fingerprint) throw fail("IDEMPOTENCY_KEY_REUSED");
     // It runs on another instance, or its process has ended. The app may still be at work.
     if (state === "running" || state === "background") throw fail("IDEMPOTENCY_KEY_IN_USE");
     if (state !== "done" && found.textBytes === 0) throw replayedRefusal(state);
-    const text = await readKeptText(bytes, found, () => records.textOf(found));
+    const text = await readKeptText(call.http, found.textBytes, () => records.textOf(found));
     if (state === "done" && text !== null) return { runId, text, isReplayed: true };
     if (state === "done") throw fail("IDEMPOTENCY_ANSWER_GONE");
     throw text === null ? replayedRefusal(state) : replayedRefusal("app_refused", text);

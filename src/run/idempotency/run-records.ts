@@ -1,7 +1,8 @@
 import { setImmediate } from "node:timers/promises";
 import { type Clock, createRepeatedWork, ownTurn } from "../../base/clock.ts";
 import { bounds } from "../../bounds.ts";
-import { type ByteBudget, overloaded } from "../../limit/byte-budget.ts";
+import type { Reservation } from "../../http/handler.ts";
+import { overloaded } from "../../limit/byte-budget.ts";
 import { unavailable } from "../../refusal/refusal.ts";
 import { runBounds } from "../run-bounds.ts";
 import { createRecordQuota } from "./record-quota.ts";
@@ -10,22 +11,17 @@ import type { RecordTotals, RunClaim, RunRecord, RunRecordStore } from "./run-re
 import type { RunOutcome } from "./run-under-way.ts";
 
 /**
- * Reads a kept text of so many bytes, and counts it meanwhile. Few bytes ask for a long one, so
- * many may ask at once: each is read in a turn of its own. Throws OVERLOADED.
+ * Reads a kept text of so many bytes for a request, which reserves for it. A short request can ask
+ * for a long text, so many may ask at once: each is read in a turn of its own. Throws OVERLOADED.
  */
 export async function readKeptText(
-  bytes: ByteBudget,
-  { teamId, textBytes }: { readonly teamId: string; readonly textBytes: number },
+  { reservation }: { readonly reservation: Reservation },
+  textBytes: number,
   read: () => Promise<string | null>,
 ): Promise<string | null> {
-  const held = bytes.open(teamId);
-  try {
-    if (!held.take(2 * textBytes)) throw overloaded();
-    if (textBytes >= runBounds.longTextBytes) await ownTurn();
-    return await read();
-  } finally {
-    held.release();
-  }
+  if (!reservation.reserve(textBytes)) throw overloaded();
+  if (textBytes >= runBounds.longTextBytes) await ownTurn();
+  return await read();
 }
 
 /**

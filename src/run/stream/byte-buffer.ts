@@ -1,22 +1,25 @@
-import { type HeldBytes, overloaded } from "../../limit/byte-budget.ts";
+import type { Reservation } from "../../http/handler.ts";
+import { overloaded } from "../../limit/byte-budget.ts";
 import { appFailed } from "../runner.ts";
 
 /**
  * Collects bytes up to a bound. It copies them, so that many small chunks cost no more than their
- * bytes, and no chunk is kept for a part of it.
+ * bytes, and no chunk is kept for a part of it. It reserves for its largest size, as it grows.
  */
 export class ByteBuffer {
   readonly #bytesMax: number;
   readonly #tooMany: string;
-  readonly #memory: Memory | undefined;
+  readonly #reservation: Reservation | undefined;
+  /** The largest size for which it has reserved. */
+  #reservedBytes = 0;
   #bytes: Buffer = noBytes;
   #length = 0;
 
   /** `tooMany` is what the log says of more bytes than `bytesMax`. */
-  constructor(bytesMax: number, tooMany: string, memory?: Memory) {
+  constructor(bytesMax: number, tooMany: string, reservation?: Reservation) {
     this.#bytesMax = bytesMax;
     this.#tooMany = tooMany;
-    this.#memory = memory;
+    this.#reservation = reservation;
   }
 
   get isEmpty(): boolean {
@@ -36,7 +39,6 @@ export class ByteBuffer {
   take(): Buffer {
     if (this.#bytes === noBytes) return noBytes;
     const taken = this.#bytes.subarray(0, this.#length);
-    this.#memory?.give(this.#bytes.byteLength);
     this.#bytes = noBytes;
     this.#length = 0;
     return taken;
@@ -44,14 +46,15 @@ export class ByteBuffer {
 
   #grow(length: number): void {
     const size = Math.min(this.#bytesMax, Math.max(2 * this.#bytes.byteLength, length));
-    if (this.#memory?.take(size - this.#bytes.byteLength) === false) throw overloaded({ mayHaveRun: true });
+    if (size > this.#reservedBytes) {
+      const isReserved = this.#reservation?.reserve(size - this.#reservedBytes) ?? true;
+      if (!isReserved) throw overloaded({ mayHaveRun: true });
+      this.#reservedBytes = size;
+    }
     const grown = Buffer.allocUnsafeSlow(size);
     this.#bytes.copy(grown, 0, 0, this.#length);
     this.#bytes = grown;
   }
 }
-
-/** Counts what buffers take: a run's own bytes, or what stands for them. */
-export type Memory = Pick<HeldBytes, "take" | "give">;
 
 const noBytes = Buffer.alloc(0);

@@ -1,4 +1,4 @@
-import type { HeldBytes } from "../../limit/byte-budget.ts";
+import type { Reservation } from "../../http/handler.ts";
 import { streamTurns } from "../../limit/stream-turns.ts";
 import { Refusal } from "../../refusal/refusal.ts";
 import type { AnswerHeaders, AnswerReader, HttpExchange } from "../http-exchange.ts";
@@ -17,7 +17,7 @@ import { Mailbox, type PieceSource } from "./piece-source.ts";
 export class HttpPieces implements PieceSource, AnswerReader {
   readonly #messageBytesMax: number;
   readonly #bodyBytesMax: number;
-  readonly #held: HeldBytes;
+  readonly #reservation: Reservation;
   readonly #exchange: HttpExchange | undefined;
   readonly #begun = Promise.withResolvers<void>();
   readonly #over = Promise.withResolvers<void>();
@@ -34,13 +34,13 @@ export class HttpPieces implements PieceSource, AnswerReader {
   #cancelled: Refusal | undefined;
 
   constructor(
-    { messageBytesMax, bodyBytesMax = runBounds.appStreamBodyBytesMax, held }: AnswerBounds,
+    { messageBytesMax, bodyBytesMax = runBounds.appStreamBodyBytesMax, reservation }: AnswerBounds,
     begin: (reader: AnswerReader) => HttpExchange,
   ) {
     this.#messageBytesMax = messageBytesMax;
     this.#bodyBytesMax = bodyBytesMax;
-    this.#held = held;
-    this.#unread = new ByteBuffer(bodyBytesMax, "The answer is too long.", held);
+    this.#reservation = reservation;
+    this.#unread = new ByteBuffer(bodyBytesMax, "The answer is too long.", reservation);
     // The one that cancels it may not wait for its begin.
     this.#begun.promise.catch(() => {});
     this.#exchange = begin(this);
@@ -100,7 +100,7 @@ export class HttpPieces implements PieceSource, AnswerReader {
 
   onHead(headers: AnswerHeaders): void {
     const type = headers["content-type"];
-    this.#decoder = new WholeCharacters(createDecoder(type, this.#messageBytesMax, this.#held));
+    this.#decoder = new WholeCharacters(createDecoder(type, this.#messageBytesMax, this.#reservation));
     this.#begun.resolve();
   }
 
@@ -151,8 +151,8 @@ interface AnswerBounds {
   readonly messageBytesMax: number;
   /** Bytes of the whole body, with comments and the framing of messages. */
   readonly bodyBytesMax?: number;
-  /** Counts what was read and waits, and the message that is not whole yet. */
-  readonly held: HeldBytes;
+  /** Reserves for what was read and waits, and for the message that is not whole yet. */
+  readonly reservation: Reservation;
 }
 
 const needsMore = Symbol("needs more");

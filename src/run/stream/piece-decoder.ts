@@ -1,7 +1,8 @@
 import { isUtf8 } from "node:buffer";
 import { hasTooManyValues, jsonValuesMax } from "#transcode/json-text.ts";
+import type { Reservation } from "../../http/handler.ts";
 import { appFailed } from "../runner.ts";
-import { ByteBuffer, type Memory } from "./byte-buffer.ts";
+import { ByteBuffer } from "./byte-buffer.ts";
 
 /**
  * Takes the body of an HTTP app's answer apart into the texts of its messages, whatever the chunks
@@ -31,12 +32,12 @@ export interface PieceDecoder {
 export function createDecoder(
   contentType: string | string[] | undefined,
   bytesMax: number,
-  memory: Memory,
+  reservation: Reservation,
 ): PieceDecoder {
   const type = typeOf(contentType);
-  if (type === eventStream) return new EventStreamDecoder(bytesMax, memory);
-  if (jsonLines.includes(type)) return new JsonLinesDecoder(bytesMax, memory);
-  return new WholeJsonDecoder(bytesMax, memory);
+  if (type === eventStream) return new EventStreamDecoder(bytesMax, reservation);
+  if (jsonLines.includes(type)) return new JsonLinesDecoder(bytesMax, reservation);
+  return new WholeJsonDecoder(bytesMax, reservation);
 }
 
 /** Whether this is the type of an answer that has many messages. */
@@ -73,10 +74,10 @@ export class EventStreamDecoder implements PieceDecoder {
   #hasData = false;
   #isError = false;
 
-  constructor(bytesMax: number, memory?: Memory) {
-    this.#lines = new LineReader({ bytesMax, endsAtCr: true, memory });
+  constructor(bytesMax: number, reservation?: Reservation) {
+    this.#lines = new LineReader({ bytesMax, endsAtCr: true, reservation });
     const tooMany = `An event of the answer has more than ${bytesMax} bytes.`;
-    this.#data = new ByteBuffer(bytesMax, tooMany, memory);
+    this.#data = new ByteBuffer(bytesMax, tooMany, reservation);
   }
 
   feed(bytes: Buffer): void {
@@ -152,8 +153,8 @@ const space = 0x20;
 export class JsonLinesDecoder implements PieceDecoder {
   readonly #lines: LineReader;
 
-  constructor(bytesMax: number, memory?: Memory) {
-    this.#lines = new LineReader({ bytesMax, endsAtCr: false, memory });
+  constructor(bytesMax: number, reservation?: Reservation) {
+    this.#lines = new LineReader({ bytesMax, endsAtCr: false, reservation });
   }
 
   feed(bytes: Buffer): void {
@@ -183,8 +184,8 @@ const emptyLine = /^[ \t\r]*$/;
 export class WholeJsonDecoder implements PieceDecoder {
   readonly #body: ByteBuffer;
 
-  constructor(bytesMax: number, memory?: Memory) {
-    this.#body = new ByteBuffer(bytesMax, `The answer has more than ${bytesMax} bytes.`, memory);
+  constructor(bytesMax: number, reservation?: Reservation) {
+    this.#body = new ByteBuffer(bytesMax, `The answer has more than ${bytesMax} bytes.`, reservation);
   }
 
   feed(bytes: Buffer): void {
@@ -268,12 +269,12 @@ class LineReader {
   /** The last chunk ended with CR, so that an LF at the start of this one belongs to it. */
   #skipsLf = false;
 
-  constructor(how: { bytesMax: number; endsAtCr: boolean; memory: Memory | undefined }) {
-    const { bytesMax, endsAtCr, memory } = how;
+  constructor(how: { bytesMax: number; endsAtCr: boolean; reservation: Reservation | undefined }) {
+    const { bytesMax, endsAtCr, reservation } = how;
     this.#bytesMax = bytesMax;
     this.#endsAtCr = endsAtCr;
     const tooMany = `A line of the answer has more than ${bytesMax} bytes.`;
-    this.#unfinished = new ByteBuffer(bytesMax, tooMany, memory);
+    this.#unfinished = new ByteBuffer(bytesMax, tooMany, reservation);
   }
 
   /** Gives it the next bytes. Call it only after `next` has returned undefined. */

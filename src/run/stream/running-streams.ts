@@ -1,5 +1,6 @@
 import type { Clock } from "../../base/clock.ts";
-import { type HeldBytes, overloaded } from "../../limit/byte-budget.ts";
+import type { Reservation } from "../../http/handler.ts";
+import { overloaded } from "../../limit/byte-budget.ts";
 import { streamTurns } from "../../limit/stream-turns.ts";
 import { fail, Refusal } from "../../refusal/refusal.ts";
 import { runBounds } from "../run-bounds.ts";
@@ -199,11 +200,16 @@ const ended: IteratorResult<string, undefined> = { done: true, value: undefined 
  * The whole output of an app that streams, of at most `bytesMax` bytes of UTF-8. Settles after the
  * exchange is over.
  */
-export async function wholeOutput(source: PieceSource, bytesMax: number, held: HeldBytes): Promise<string> {
+export async function wholeOutput(
+  source: PieceSource,
+  bytesMax: number,
+  reservation: Reservation,
+): Promise<string> {
   let whole = "";
   // Joined many at once: to add each one alone would keep an object of 32 bytes for it.
   let texts: string[] = [];
   let bytes = 0;
+  let reservedBytes = 0;
   try {
     for (;;) {
       if (!streamTurns.mayGoOn()) await streamTurns.turn();
@@ -213,8 +219,11 @@ export async function wholeOutput(source: PieceSource, bytesMax: number, held: H
       const more = Buffer.byteLength(text);
       bytes += more;
       if (bytes > bytesMax) throw appFailed(`The output has more than ${bytesMax} bytes.`);
-      // The whole may take two bytes for each of these.
-      if (!held.take(2 * more)) throw overloaded({ mayHaveRun: true });
+      if (bytes > reservedBytes) {
+        const wanted = Math.min(bytesMax, 2 * bytes);
+        if (!reservation.reserve(wanted - reservedBytes)) throw overloaded({ mayHaveRun: true });
+        reservedBytes = wanted;
+      }
       texts.push(text);
       if (texts.length < textsJoined) continue;
       whole += texts.join("");

@@ -1,8 +1,6 @@
 import type {
   Answer,
-  BodyChunkSource,
   BodyOutcome,
-  BytesOfBody,
   HttpRequest,
   HttpResponse,
   Mount,
@@ -172,14 +170,14 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
   }
 
   readBody(bytesMax: number): BodyOutcome | Promise<BodyOutcome> {
-    const atHand = this.#body.atHand(bytesMax);
+    const atHand = this.#body.atHand(bytesMax, this.reservation);
     if (atHand !== undefined) return atHand;
     this.#watch();
-    return this.#body.read(bytesMax, this.openHeld());
+    return this.#body.read(bytesMax);
   }
 
-  bodyChunks(bytesOf: BytesOfBody = (arrived) => arrived): BodyChunkSource {
-    const chunks = this.#body.chunks(this.openHeld(), bytesOf);
+  bodyChunks(): AsyncIterable<Uint8Array> {
+    const chunks = this.#body.chunks(this.reservation);
     this.#watch();
     return chunks;
   }
@@ -265,6 +263,7 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
 
   #finish(): void {
     this.#finished = true;
+    this.freeReservation();
     if (this.#watchedAt < 0) return;
     this.#context.requests.unwatch(this.#watchedAt);
     this.#watchedAt = -1;

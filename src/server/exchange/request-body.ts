@@ -1,12 +1,11 @@
 import { constants } from "node:http2";
 import { ownTurn } from "../../base/clock.ts";
-import type { BodyChunkSource, BodyOutcome, BytesOfBody, WholeBody } from "../../http/handler.ts";
+import type { BodyOutcome, Reservation } from "../../http/handler.ts";
 import { headerOf } from "../../http/request-head.ts";
-import { type HeldBytes, overloaded } from "../../limit/byte-budget.ts";
+import { overloaded } from "../../limit/byte-budget.ts";
 import { fail, type Refusal } from "../../refusal/refusal.ts";
 import { type Incoming, isGone, isHttp2Request, isHttp2Response } from "../node-http.ts";
 import type { TransportLimits } from "../transport.ts";
-import { bodyOfChunk, CollectedBytes, freeChunk } from "./collected-bytes.ts";
 
 /**
  * The body of one request. It is read once, whole or in chunks, and the rest is dropped with the
@@ -28,10 +27,8 @@ export class RequestBody {
   #end: "whole" | "cut_off" | undefined;
   /** Set once nobody reads any more: for a reason, or because the request was answered. */
   #stopped: Extract<BodyOutcome, { kind: "gone" }> | undefined;
-  /** What counts the bytes of the body while it is read. */
-  #held: HeldBytes | undefined;
-  /** Counts what has arrived of a body that is read in chunks. */
-  #count: () => void = ignore;
+  /** In which the buffer of a body reserves whose length was not announced. */
+  #reservation: Reservation | undefined;
   /** Called when bytes have arrived, or no more will be read. */
   #wake: () => void = ignore;
   /** Whether the rest is dropped; undefined before the response. */
@@ -49,14 +46,16 @@ export class RequestBody {
 
   /**
    * Returns the outcome if it is known without waiting: the body has arrived whole and is not long,
-   * its announced length is over `bytesMax`, or the rest will never come. Otherwise undefined: then
-   * call `read`.
+   * its announced length is over `bytesMax`, there is no room for it, or the rest will never come.
+   * Otherwise undefined: then call `read`.
    */
-  atHand(bytesMax: number): BodyOutcome | undefined {
+  atHand(bytesMax: number, reservation: Reservation): BodyOutcome | undefined {
     this.#ask();
     const { req } = this.#incoming;
     if (this.#isLost()) return gone;
     if (declaredBytes(this.#incoming) > bytesMax) return { kind: "too_large" };
+    this.#reserve(reservation);
+    if (this.#stopped !== undefined) return this.#stopped;
     // Node closes a connection whose caller does not get the 100.
     if (this.#lacks100) return undefined;
     if ((this.#collected?.size ?? req.readableLength) >= longBodyBytes) return undefined;
@@ -65,31 +64,26 @@ export class RequestBody {
     if (!isHttp2Request(req) && !req.complete) return undefined;
     this.#isDropped = false;
     // Without a number, `read` returns the first chunk alone, since Node 26.
-    return bodyOfChunk(req, isHttp2Request(req) ? null : req.read(req.readableLength || undefined));
+    const chunk = isHttp2Request(req) ? null : req.read(req.readableLength || undefined);
+    return { kind: "whole", bytes: chunk ?? noBytes };
   }
 
   /**
    * Reads the whole body, after `atHand` returned undefined. At the first byte over `bytesMax` the
-   * outcome is `too_large`. While it waits, `held` counts what has arrived; where there is no room
-   * for it, the outcome is OVERLOADED.
+   * outcome is `too_large`.
    */
-  async read(bytesMax: number, held: HeldBytes | undefined): Promise<BodyOutcome> {
-    const collected = this.#begin(held);
+  async read(bytesMax: number): Promise<BodyOutcome> {
+    const collected = this.#begin();
     this.#bytesMax = bytesMax;
     this.#incoming.req.resume();
-    try {
-      for (;;) {
-        const outcome = this.#stopped ?? this.#outcome(collected, bytesMax);
-        if (outcome?.kind === "whole" && outcome.bytes.length >= longBodyBytes) {
-          await ownTurn();
-          return this.#stopped ?? outcome;
-        }
-        if (outcome !== undefined) return outcome;
-        if (held?.takeUpTo(collected.size) === false) return { kind: "gone", reason: overloaded() };
-        await this.#changed();
+    for (;;) {
+      const outcome = this.#stopped ?? this.#outcome(collected, bytesMax);
+      if (outcome?.kind === "whole" && outcome.bytes.length >= longBodyBytes) {
+        await ownTurn();
+        return this.#stopped ?? outcome;
       }
-    } finally {
-      held?.release();
+      if (outcome !== undefined) return outcome;
+      await this.#changed();
     }
   }
 
@@ -98,24 +92,21 @@ export class RequestBody {
    * sender, past a bound. Node's own iterator would destroy the connection if the reader stopped
    * early.
    */
-  chunks(held: HeldBytes | undefined, bytesOf: BytesOfBody): BodyChunkSource {
+  chunks(reservation: Reservation): AsyncIterable<Uint8Array> {
     this.#ask();
-    const collected = this.#begin(held);
-    this.#count = () => {
-      const bytes = bytesOf(collected.arrivedBytes);
-      if (this.#stopped === undefined && held?.takeUpTo(bytes) === false) this.giveUp(overloaded());
-    };
+    const bytes = declaredBytes(this.#incoming);
+    if (bytes > 0 && !reservation.reserve(bytes)) this.giveUp(overloaded());
+    const collected = this.#begin();
     if (this.#isLost()) this.giveUp(fail("CANCELLED"));
-    return Object.assign(this.#iterate(collected), { release: () => held?.release() });
+    return this.#iterate(collected);
   }
 
   async *#iterate(collected: CollectedBytes): AsyncGenerator<Uint8Array, void> {
     for (;;) {
-      this.#count();
       if (this.#stopped?.reason !== undefined) throw this.#stopped.reason;
       if (this.#stopped !== undefined) return;
       if (this.#end === "cut_off") throw fail("CANCELLED");
-      if (collected.size > 0) yield this.#take(collected).bytes;
+      if (collected.size > 0) yield this.#take(collected);
       else if (this.#end === "whole") return;
       else await this.#changed();
     }
@@ -124,8 +115,19 @@ export class RequestBody {
   /** Ends the reading: the body is gone, for this reason if there is one. */
   giveUp(reason?: Refusal): void {
     this.#stopped ??= reason === undefined ? gone : { kind: "gone", reason };
-    this.#held?.release();
     this.#wake();
+  }
+
+  /** Reserves for the announced length, or else for the buffer as it grows. */
+  #reserve(reservation: Reservation): void {
+    const bytes = declaredBytes(this.#incoming);
+    if (Number.isNaN(bytes)) this.#reservation = reservation;
+    else if (bytes > 0 && !reservation.reserve(bytes)) this.giveUp(overloaded());
+    this.#reserveForBuffer();
+  }
+
+  #reserveForBuffer(): void {
+    if (this.#reservation?.reserveUpTo(this.#collected?.room ?? 0) === false) this.giveUp(overloaded());
   }
 
   /**
@@ -164,11 +166,10 @@ export class RequestBody {
       isUnasked = false;
       bytesLeft -= chunk.length;
       chunksLeft -= 1;
-      freeChunk(req, chunk);
       if (bytesLeft < 0 || chunksLeft < 0) cutOff();
     };
     within(isUnasked ? unaskedBodyMsMax : drainedBodyMsMax);
-    this.#take(this.#collect()).free?.();
+    this.#take(this.#collect());
   }
 
   #ask(): void {
@@ -177,10 +178,9 @@ export class RequestBody {
   }
 
   /** Begins a reading that may wait, and sends `100 Continue` to a caller that waits for it. */
-  #begin(held: HeldBytes | undefined): CollectedBytes {
+  #begin(): CollectedBytes {
     if (this.#lacks100) this.#incoming.res.writeContinue();
     this.#lacks100 = false;
-    this.#held = held;
     return this.#collect();
   }
 
@@ -200,19 +200,19 @@ export class RequestBody {
     if (collected.size > bytesMax) return { kind: "too_large" };
     if (this.#end !== "whole") return this.#end && gone;
     this.#isDropped = false;
-    return this.#take(collected);
+    return { kind: "whole", bytes: this.#take(collected) };
   }
 
   #collect(): CollectedBytes {
     if (this.#collected !== undefined) return this.#collected;
     const { req, res } = this.#incoming;
-    const collected = new CollectedBytes(req, declaredBytes(this.#incoming));
+    const collected = new CollectedBytes(declaredBytes(this.#incoming));
     this.#collected = collected;
     req.on("data", (chunk: Buffer) => {
       if (this.#dropChunk !== undefined) return this.#dropChunk(chunk);
       collected.add(chunk, this.#bytesMax);
       if (collected.size > this.#bytesMax) req.pause();
-      this.#count();
+      this.#reserveForBuffer();
       this.#wake();
     });
     // Over HTTP/2 a reset stream ends like a whole one, if its code is NO_ERROR.
@@ -230,12 +230,59 @@ export class RequestBody {
     // Over HTTP/2 `close` waits until the caller has read its answer. The upload is not late then.
     clearTimeout(this.#dropTimer);
     this.#wake();
-    if (end === "cut_off") this.#take(this.#collect()).free?.();
+    if (end === "cut_off") this.#take(this.#collect());
   }
 
-  #take(collected: CollectedBytes): WholeBody {
+  #take(collected: CollectedBytes): Buffer {
     this.#incoming.req.resume();
     return collected.take();
+  }
+}
+
+/** The bytes of a body that arrive one chunk after the other, in one buffer. */
+class CollectedBytes {
+  readonly #declaredBytes: number;
+  #bytes: Buffer = noBytes;
+  /** How many bytes are collected and not taken. */
+  size = 0;
+
+  /** `declaredBytes` is the announced length of the body; NaN if none was announced. */
+  constructor(declaredBytes: number) {
+    this.#declaredBytes = declaredBytes;
+  }
+
+  /** How many bytes the buffer has room for. */
+  get room(): number {
+    return this.#bytes.length;
+  }
+
+  /** Adds a chunk. `bytesMax` are the most bytes that will be collected. */
+  add(chunk: Buffer, bytesMax: number): void {
+    const size = this.size + chunk.length;
+    // The only chunk of a body is not copied.
+    if (this.size === 0) this.#bytes = chunk;
+    else {
+      if (size > this.#bytes.length) this.#grow(size, bytesMax);
+      chunk.copy(this.#bytes, this.size);
+    }
+    this.size = size;
+  }
+
+  /** Makes room for the whole body if its length is known, otherwise for more than is needed. */
+  #grow(needed: number, bytesMax: number): void {
+    const isKnown = this.#declaredBytes >= needed && this.#declaredBytes <= bytesMax;
+    const roomy = Math.min(Math.max(2 * needed, grownBytesMin), Math.max(needed, bytesMax));
+    const grown = Buffer.allocUnsafe(isKnown ? this.#declaredBytes : roomy);
+    this.#bytes.copy(grown, 0, 0, this.size);
+    this.#bytes = grown;
+  }
+
+  /** Returns what is collected, which the caller then owns. */
+  take(): Buffer {
+    const taken = this.#bytes.subarray(0, this.size);
+    this.#bytes = noBytes;
+    this.size = 0;
+    return taken;
   }
 }
 
@@ -259,7 +306,11 @@ function declaredBytes(incoming: BodySource): number {
 }
 
 const ignore = () => {};
+const noBytes: Buffer = Buffer.alloc(0);
 const gone = { kind: "gone" } as const;
+
+/** So that a body that comes byte by byte does not grow many times. */
+const grownBytesMin = 1_024;
 
 /** To parse and check a body from this length on takes a good part of a millisecond. */
 const longBodyBytes = 64 * 1024;

@@ -1,4 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
+import type { Reservation } from "../../http/handler.ts";
 import {
   addressOf,
   authorizationsOf,
@@ -7,7 +8,7 @@ import {
   requestIdOf,
 } from "../../http/request-head.ts";
 import type { RequestNotes } from "../../http/request-notes.ts";
-import type { ByteBudget, HeldBytes } from "../../limit/byte-budget.ts";
+import { type ByteBudget, type TeamReservation, unlimitedReservation } from "../../limit/byte-budget.ts";
 import { type Incoming, isRefusedByParser, type NodeResponse } from "../node-http.ts";
 import type { UnreadAnswer } from "../unread-answers.ts";
 
@@ -18,7 +19,7 @@ export interface RequestFactsOptions {
   /** Called where the entry that one of them wrote can't be read. */
   onUnreadEntry(): void;
   readonly clock: Pick<Clock, "monotonicMs">;
-  /** Counts the bodies of the requests with a key. */
+  /** In which the requests with a key reserve. */
   readonly bytes: ByteBudget;
 }
 
@@ -30,6 +31,7 @@ export class RequestFacts {
   readonly startMs: number;
   isStream = false;
   #teamId: string | undefined;
+  #reservation: TeamReservation | undefined;
   readonly #head: RequestHead;
   readonly #res: NodeResponse;
   readonly #unread: UnreadAnswer;
@@ -58,9 +60,15 @@ export class RequestFacts {
     this.#unread.prove();
   }
 
-  /** Holds nothing yet. Undefined if the request has no key: its body is not that of a run. */
-  openHeld(): HeldBytes | undefined {
-    return this.teamId === undefined ? undefined : this.#options.bytes.open(this.teamId);
+  get reservation(): Reservation {
+    if (this.#teamId === undefined) return unlimitedReservation;
+    this.#reservation ??= this.#options.bytes.open(this.#teamId);
+    return this.#reservation;
+  }
+
+  /** Call it when the request is answered. */
+  freeReservation(): void {
+    this.#reservation?.release();
   }
 
   get isCounted(): boolean {

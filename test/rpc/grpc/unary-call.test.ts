@@ -5,6 +5,7 @@ import { RunAppRequestSchema, RunService } from "#gen/keyrun/v1/run_service_pb.t
 import type { Call, Principal } from "#src/auth/principal.ts";
 import { systemClock } from "#src/base/clock.ts";
 import type { BodyOutcome, HttpRequest } from "#src/http/handler.ts";
+import { unlimitedReservation } from "#src/limit/byte-budget.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import { frameOf } from "#src/rpc/grpc/frame.ts";
 import { UnaryCall, type UnaryMethod } from "#src/rpc/grpc/unary-call.ts";
@@ -43,6 +44,7 @@ function callOf({
     readBody: () => body,
     bodyChunks: () => ({ async *[Symbol.asyncIterator]() {}, release: () => {} }),
     signal: caller.signal,
+    reservation: unlimitedReservation,
   };
   const works: Call[] = [];
   const unauthorized: string[] = [];

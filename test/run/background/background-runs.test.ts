@@ -39,7 +39,7 @@ test("a caller that loses its right is refused at once while the store fails, an
       },
     },
     run: () => expect.unreachable("the app was called"),
-    bytes: new ByteBudget(clock, Number.POSITIVE_INFINITY),
+    bytes: new ByteBudget(Number.POSITIVE_INFINITY),
     keptMs: 60_000,
     recordsMaxOf: async () => 10_000,
     owner: () => "one",

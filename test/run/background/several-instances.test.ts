@@ -71,7 +71,7 @@ function instance(owner: string, { alone = false } = {}) {
         });
       }),
     slots: createRunSlots({ clock, appRunsMax: 100, runsMax: 100 }),
-    bytes: new ByteBudget(clock, Number.POSITIVE_INFINITY),
+    bytes: new ByteBudget(Number.POSITIVE_INFINITY),
     keptMs: 60_000,
     recordsMaxOf: async () => 10_000,
     owner: () => owner,

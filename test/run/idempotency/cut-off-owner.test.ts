@@ -22,7 +22,7 @@ const record = { ...newAppOf({ id: "counted", timeoutMs }), version: 1 };
 /** From the claim on: how long its owner may write what came of a run. */
 const ownerMsMax = timeoutMs + runBounds.runSlackMs + runBounds.outcomeRetryMsMax;
 /** What a run holds of the memory budget until its outcome is written, beside its text. */
-const heldBytes = 1_000;
+const heldBytes = 100_000;
 
 const folders = createTempFolders();
 const databases = createMongoDatabases();
@@ -50,7 +50,7 @@ class CountedBytes extends ByteBudget {
 /** An instance whose way to the store the test may cut. */
 function instanceOn(records: RunRecordStore, app: { starts: number; plan: Plan }) {
   const clock = createManualClock();
-  const bytes = new CountedBytes(clock, Number.POSITIVE_INFINITY);
+  const bytes = new CountedBytes(Number.POSITIVE_INFINITY);
   const way = { isCut: false, writes: 0, waits: undefined as Promise<void> | undefined };
   const store: RunRecordStore = {
     ...records,
@@ -65,9 +65,9 @@ function instanceOn(records: RunRecordStore, app: { starts: number; plan: Plan }
     ...{ clock, store, bytes, newRunId: () => `run-${randomUUID()}` },
     ...{ keptHours: 24, isShared: true, recordsMaxOf: async () => 10_000, onWriteFailed: () => {} },
     background: noBackgroundRuns,
-    async run({ text, held }) {
+    async run({ text, reservation }) {
       app.starts += 1;
-      held.take(heldBytes);
+      reservation.reserve(heldBytes);
       if (app.plan.isCutOff) way.isCut = true;
       await app.plan.until;
       if (app.plan.refusal) throw app.plan.refusal;

@@ -56,7 +56,7 @@ function instanceOn(store: RunRecordStore, clock: ReturnType<typeof createManual
   const words: string[] = [];
   let ids = 0;
   const runs = createIdempotentRuns({
-    ...{ clock, store, isShared, bytes: new ByteBudget(clock, Number.POSITIVE_INFINITY) },
+    ...{ clock, store, isShared, bytes: new ByteBudget(Number.POSITIVE_INFINITY) },
     newRunId: () => `run-${++ids}`,
     ...{
       keptHours: 24,

@@ -272,17 +272,23 @@ test("of records with large texts the embedded store removes a few in one write,
 
 test("long kept texts are read one in a turn of the event loop, within the bytes of their team", async () => {
   const { longTextBytes } = runBounds;
-  const bytes = new ByteBudget(createManualClock(), 16 * longTextBytes);
+  const bytes = new ByteBudget(16 * longTextBytes);
   const turns = countTurns();
   const readIn: number[] = [];
-  const read = (textBytes: number) =>
-    readKeptText(bytes, { teamId: "a", textBytes }, async () => {
-      readIn.push(turns());
-      return "text";
-    });
+  const read = async (textBytes: number) => {
+    const reservation = bytes.open("a");
+    try {
+      return await readKeptText({ reservation }, textBytes, async () => {
+        readIn.push(turns());
+        return "text";
+      });
+    } finally {
+      reservation.release();
+    }
+  };
   await Promise.all([read(longTextBytes), read(longTextBytes), read(longTextBytes)]);
   expect(new Set(readIn).size).toBe(3);
-  // Half of them is what a team alone may hold, and a text is held twice while it is read.
+  // Half of them is what a team may reserve, and a text reserves twice its bytes.
   const many = await Promise.allSettled(Array.from({ length: 5 }, () => read(longTextBytes)));
   expect(many.map(({ status }) => status)).toEqual([...Array(4).fill("fulfilled"), "rejected"]);
   readIn.length = 0;

@@ -47,7 +47,7 @@ function instance(
       clock,
       store: stores.runRecords,
       run,
-      bytes: new ByteBudget(clock, Number.POSITIVE_INFINITY),
+      bytes: new ByteBudget(Number.POSITIVE_INFINITY),
       newRunId: () => `run-${randomUUID()}`,
     },
     ...{ keptHours: 24, isShared: true, recordsMaxOf: async () => 10_000 },

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { systemClock, systemTimers } from "#src/base/clock.ts";
-import { ByteBudget } from "#src/limit/byte-budget.ts";
+import { unlimitedReservation } from "#src/limit/byte-budget.ts";
 import { createHttpConnections } from "#src/run/http-connections.ts";
 import { beginExchange } from "#src/run/http-exchange.ts";
 import { HttpPieces } from "#src/run/stream/http-pieces.ts";
@@ -284,9 +284,9 @@ test("an app that sends comments without end is cut off at the bound of the body
     deadlineMs: systemClock.monotonicMs() + 60_000,
     cleanWords: (words: string) => words,
   };
-  const held = new ByteBudget(systemClock, 10_000_000).open("demo");
-  const pieces = new HttpPieces({ messageBytesMax: 100, bodyBytesMax: 1_000_000, held }, (reader) =>
-    beginExchange({ connections, clock: systemClock }, call, reader),
+  const pieces = new HttpPieces(
+    { messageBytesMax: 100, bodyBytesMax: 1_000_000, reservation: unlimitedReservation },
+    (reader) => beginExchange({ connections, clock: systemClock }, call, reader),
   );
   await pieces.begun;
   let signs = 0;

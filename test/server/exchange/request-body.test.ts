@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { expect, test } from "vitest";
+import { unlimitedReservation } from "#src/limit/byte-budget.ts";
 import { RequestBody } from "#src/server/exchange/request-body.ts";
 import { headOf } from "#src/server/node-http.ts";
 import { transportLimits } from "#src/server/transport.ts";
@@ -21,7 +22,7 @@ test.each([1, 2, 3, 7])("a body that has arrived in %i chunks is at hand whole",
       await until(() => req.readableLength === (at + 1) * part.length);
     }
     await until(() => req.complete);
-    const outcome = body.atHand(1_000_000);
+    const outcome = body.atHand(1_000_000, unlimitedReservation);
     expect(outcome?.kind === "whole" && Buffer.from(outcome.bytes).toString()).toBe(parts.join(""));
   } finally {
     socket.destroy();
