@@ -169,7 +169,7 @@ describe.each(Object.entries(callers))("%s", (_, make) => {
   });
 });
 
-describe.each(["REST with events over HTTP/1.1", "Connect with JSON over HTTP/1.1", "gRPC"])(
+describe.each(["REST with events over HTTP/1.1", "Connect over HTTP/1.1", "gRPC"])(
   "%s:",
   (name) => {
     let caller: StreamCaller;

@@ -1,14 +1,9 @@
 import { create, toJson } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import { ConnectError, createClient, type Transport } from "@connectrpc/connect";
-import {
-  createConnectTransport,
-  createGrpcTransport,
-  createGrpcWebTransport,
-} from "@connectrpc/connect-node";
-import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
+import { type CallOptions, createClient } from "@connectrpc/connect";
 import { type Run, type RunJson, RunSchema, RunState } from "#gen/keyrun/v1/run_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import { type OpenTransport, outcomeOfCall, reasonOf, transports } from "./transports.ts";
 
 /** A run as it was answered, or the reason of the refusal; and the headers of the answer. */
 export interface BackgroundAnswer {
@@ -37,11 +32,9 @@ export interface BackgroundCaller {
 /** Each protocol by its name: those of REST begin with `REST`. */
 export const backgroundCallers: Readonly<Record<string, (url: string, value: string) => BackgroundCaller>> = {
   "REST over HTTP/1.1": overRest,
-  "Connect over HTTP/1.1": (url, value) =>
-    overRpc(createConnectTransport({ baseUrl: url, httpVersion: "1.1", useBinaryFormat: false }), value),
-  "gRPC-Web over HTTP/1.1": (url, value) =>
-    overRpc(createGrpcWebTransport({ baseUrl: url, httpVersion: "1.1" }), value),
-  gRPC: (url, value) => overRpc(createGrpcTransport({ baseUrl: url }), value),
+  "Connect over HTTP/1.1": (url, value) => overRpc(transports["Connect over HTTP/1.1"](url), value),
+  "gRPC-Web over HTTP/1.1": (url, value) => overRpc(transports["gRPC-Web over HTTP/1.1"](url), value),
+  gRPC: (url, value) => overRpc(transports.gRPC(url), value),
 };
 
 function overRest(url: string, value: string): BackgroundCaller {
@@ -88,24 +81,17 @@ function overRest(url: string, value: string): BackgroundCaller {
   };
 }
 
-function overRpc(transport: Transport, value: string): BackgroundCaller {
+function overRpc({ transport }: OpenTransport, value: string): BackgroundCaller {
   const client = createClient(RunService, transport);
   async function answerOf(
-    call: (options: { headers: Record<string, string>; onHeader: (some: Headers) => void }) => Promise<{
-      run?: Run | undefined;
-    }>,
+    call: (options: CallOptions) => Promise<{ run?: Run | undefined }>,
     more: Record<string, string> = {},
   ): Promise<BackgroundAnswer> {
-    const headers = new Headers();
-    const keep = (some: Headers) => some.forEach((each, name) => void headers.set(name, each));
-    try {
-      const { run } = await call({ headers: { authorization: `Bearer ${value}`, ...more }, onHeader: keep });
-      return { ...(run && { run: toJson(RunSchema, run) }), headers };
-    } catch (thrown) {
-      const error = ConnectError.from(thrown);
-      keep(error.metadata);
-      return { reason: error.findDetails(ErrorInfoSchema)[0]?.reason ?? String(thrown), headers };
-    }
+    const outcome = await outcomeOfCall(call, { authorization: `Bearer ${value}`, ...more });
+    const { headers } = outcome;
+    if ("error" in outcome) return { reason: reasonOf(outcome.error), headers };
+    const { run } = outcome.answer;
+    return { ...(run && { run: toJson(RunSchema, run) }), headers };
   }
   const keyOf = ({ key }: StartOrder) => (key === undefined ? {} : { "idempotency-key": key });
   const waitOf = (waitMs: number | undefined) =>

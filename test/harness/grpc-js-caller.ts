@@ -4,7 +4,8 @@ import { Code } from "@connectrpc/connect";
 import { credentials, Metadata, makeGenericClientConstructor, type ServiceError } from "@grpc/grpc-js";
 import { StatusSchema } from "#gen/google/rpc/status_pb.ts";
 import { RunAppRequestSchema, RunAppResponseSchema, RunService } from "#gen/keyrun/v1/run_service_pb.ts";
-import { type CallerMaker, detailJson, type RunOutcome } from "./callers.ts";
+import type { CallerMaker, RunOutcome } from "./callers.ts";
+import { detailJson } from "./transports.ts";
 
 type RunAppResponse = MessageShape<typeof RunAppResponseSchema>;
 const { runApp } = RunService.method;

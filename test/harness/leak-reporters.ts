@@ -1,19 +1,11 @@
-import { Agent } from "node:http";
 import { connect } from "node:http2";
 import { toJson } from "@bufbuild/protobuf";
-import { ConnectError, createClient, type Transport } from "@connectrpc/connect";
-import {
-  compressionGzip,
-  createConnectTransport,
-  createGrpcTransport,
-  createGrpcWebTransport,
-  Http2SessionManager,
-} from "@connectrpc/connect-node";
-import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
+import { createClient } from "@connectrpc/connect";
+import { compressionGzip, createGrpcTransport } from "@connectrpc/connect-node";
 import { KeyService, RevokeLeakedKeyResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
 import { eventually, whileAnswer } from "./eventually.ts";
 import { h2cRequest } from "./h2c-client.ts";
-import { bareReasons } from "./refusals/reason-of-answer.ts";
+import { type OpenTransport, ofEachTransport, outcomeOfCall, overHttp2, reasonOf } from "./transports.ts";
 
 export interface ReportOutcome {
   /** `OK`, or the reason of the refusal. */
@@ -36,23 +28,13 @@ export interface LeakReporter {
 export const leakReporters: Readonly<Record<string, (url: string) => LeakReporter>> = {
   "REST over HTTP/1.1": restReporter,
   "REST over HTTP/2": restH2Reporter,
-  "Connect over HTTP/1.1": (baseUrl) => {
-    const agent = new Agent({ keepAlive: true });
-    const common = { baseUrl, httpVersion: "1.1", nodeOptions: { agent } } as const;
-    return rpcReporter(createConnectTransport({ ...common, useBinaryFormat: false }), () => agent.destroy());
-  },
-  "Connect over HTTP/2": (url) => overHttp2(url, createConnectTransport),
-  "gRPC-Web over HTTP/1.1": (baseUrl) => {
-    const agent = new Agent({ keepAlive: true });
-    const common = { baseUrl, httpVersion: "1.1", nodeOptions: { agent } } as const;
-    return rpcReporter(createGrpcWebTransport(common), () => agent.destroy());
-  },
-  "gRPC-Web over HTTP/2": (url) => overHttp2(url, createGrpcWebTransport),
-  gRPC: (url) => overHttp2(url, createGrpcTransport),
+  ...ofEachTransport(rpcReporter),
   // Compressed calls have no handler of our own.
   "gRPC by Connect's handler": (url) =>
-    overHttp2(url, (options) =>
-      createGrpcTransport({ ...options, sendCompression: compressionGzip, compressMinBytes: 0 }),
+    rpcReporter(
+      overHttp2(url, (options) =>
+        createGrpcTransport({ ...options, sendCompression: compressionGzip, compressMinBytes: 0 }),
+      ),
     ),
 };
 
@@ -99,32 +81,18 @@ function restOutcome(body: string, headers: Headers): ReportOutcome {
   return { reason: "OK", message: "", answer, headers };
 }
 
-function overHttp2(
-  baseUrl: string,
-  make: (options: { baseUrl: string; httpVersion: "2"; sessionManager: Http2SessionManager }) => Transport,
-): LeakReporter {
-  const sessionManager = new Http2SessionManager(baseUrl);
-  return rpcReporter(make({ baseUrl, httpVersion: "2", sessionManager }), () => sessionManager.abort());
-}
-
-function rpcReporter(transport: Transport, close: () => void): LeakReporter {
+function rpcReporter({ transport, close }: OpenTransport): LeakReporter {
   const client = createClient(KeyService, transport);
   return {
     close,
     async report(value, sent) {
-      const headers = new Headers();
-      const keep = (some: Headers) => some.forEach((text, name) => void headers.set(name, text));
-      const options = { headers: { ...sent }, onHeader: keep, onTrailer: keep };
-      try {
-        const answer = await client.revokeLeakedKey({ value }, options);
-        return { reason: "OK", message: "", answer: toJson(RevokeLeakedKeyResponseSchema, answer), headers };
-      } catch (thrown) {
-        const error = ConnectError.from(thrown);
-        keep(error.metadata);
-        const [info] = error.findDetails(ErrorInfoSchema);
-        const reason = info?.reason ?? bareReasons.get(error.code) ?? "";
-        return { reason, message: error.rawMessage, headers };
+      const outcome = await outcomeOfCall((options) => client.revokeLeakedKey({ value }, options), sent);
+      const { headers } = outcome;
+      if ("error" in outcome) {
+        return { reason: reasonOf(outcome.error), message: outcome.error.rawMessage, headers };
       }
+      const answer = toJson(RevokeLeakedKeyResponseSchema, outcome.answer);
+      return { reason: "OK", message: "", answer, headers };
     },
   };
 }

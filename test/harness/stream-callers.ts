@@ -1,16 +1,8 @@
-import { Agent } from "node:http";
-import { fromBinary, type JsonValue } from "@bufbuild/protobuf";
-import { type Code, ConnectError, createClient, type Transport } from "@connectrpc/connect";
-import {
-  createConnectTransport,
-  createGrpcTransport,
-  createGrpcWebTransport,
-  Http2SessionManager,
-} from "@connectrpc/connect-node";
-import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
+import type { JsonValue } from "@bufbuild/protobuf";
+import { type Code, ConnectError, createClient } from "@connectrpc/connect";
 import { RunService, type StreamAppResponse } from "#gen/keyrun/v1/run_service_pb.ts";
-import { type CallerMaker, detailJson } from "./callers.ts";
-import { bareReasons } from "./refusals/reason-of-answer.ts";
+import type { CallerMaker } from "./callers.ts";
+import { detailsOf, keepIn, ofEachTransport, reasonOf } from "./transports.ts";
 
 /** A request for a stream, independent of the protocol. */
 export interface StreamOrder {
@@ -97,39 +89,13 @@ export function textIn(events: readonly StreamEvent[]): string {
 }
 
 /** Connect's own clients, made from the descriptors. */
-export const connectStreamCallers: Readonly<Record<string, StreamCallerMaker>> = {
-  "Connect with JSON over HTTP/1.1": (baseUrl) =>
-    overHttp1((nodeOptions) =>
-      createConnectTransport({ baseUrl, httpVersion: "1.1", nodeOptions, useBinaryFormat: false }),
-    ),
-  "Connect over HTTP/2": (baseUrl) =>
-    overHttp2(baseUrl, (common) => createConnectTransport({ ...common, useBinaryFormat: true })),
-  "gRPC-Web over HTTP/1.1": (baseUrl) =>
-    overHttp1((nodeOptions) => createGrpcWebTransport({ baseUrl, httpVersion: "1.1", nodeOptions })),
-  "gRPC-Web over HTTP/2": (baseUrl) => overHttp2(baseUrl, createGrpcWebTransport),
-  gRPC: (baseUrl) => overHttp2(baseUrl, createGrpcTransport),
-};
-
-function overHttp1(make: (nodeOptions: { agent: Agent }) => Transport): StreamCaller {
-  const agent = new Agent({ keepAlive: true });
-  return connectCaller(make({ agent }), () => agent.destroy());
-}
-
-function overHttp2(
-  baseUrl: string,
-  make: (common: { baseUrl: string; httpVersion: "2"; sessionManager: Http2SessionManager }) => Transport,
-): StreamCaller {
-  const sessionManager = new Http2SessionManager(baseUrl);
-  return connectCaller(make({ baseUrl, httpVersion: "2", sessionManager }), () => sessionManager.abort());
-}
-
-function connectCaller(transport: Transport, close: () => void): StreamCaller {
+export const connectStreamCallers = ofEachTransport(({ transport, close }): StreamCaller => {
   const client = createClient(RunService, transport);
   return {
     close,
     open({ appId, text, authorization, headers: sent, timeoutMs }) {
       const headers = new Headers();
-      const keep = (some: Headers) => some.forEach((value, name) => void headers.set(name, value));
+      const keep = keepIn(headers);
       const leaving = new AbortController();
       let refusal: RefusalWords | undefined;
       const messages = client
@@ -157,28 +123,18 @@ function connectCaller(transport: Transport, close: () => void): StreamCaller {
           } catch (thrown) {
             const error = ConnectError.from(thrown);
             keep(error.metadata);
-            const details = error.details.map((detail) => ("type" in detail ? detailJson(detail) : null));
-            refusal = { message: error.rawMessage, details };
+            refusal = { message: error.rawMessage, details: detailsOf(error) };
             return { kind: "refused", code: error.code, reason: reasonOf(error) };
           }
         },
       };
     },
   };
-}
+});
 
 function eventOf({ event }: StreamAppResponse): StreamEvent {
   if (event.case === undefined) throw new Error("a message without an event");
   return event.case === "started"
     ? { kind: "started", runId: event.value.runId, appId: event.value.appId }
     : { kind: "delta", text: event.value.text };
-}
-
-/** The reason in the error's details, or of its code; "" if the client itself ended the call. */
-function reasonOf({ code, details }: ConnectError): string {
-  if (details.length === 0) return bareReasons.get(code) ?? "";
-  const info = details.find((one) => "type" in one && one.type === ErrorInfoSchema.typeName);
-  return info && "value" in info && info.value instanceof Uint8Array
-    ? fromBinary(ErrorInfoSchema, info.value).reason
-    : "";
 }

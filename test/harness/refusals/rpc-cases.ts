@@ -48,199 +48,149 @@ const uuid = "6f1f4f7e-5d0a-4a37-8f1c-0d3f3a2d9b11";
 const isGrpcAlike = ({ kind }: Protocol) => kind === "grpc" || kind === "grpc-web";
 const isConnect = ({ kind }: Protocol) => kind === "connect";
 
+type Row = Omit<RpcRefusal, "listener">;
+
+/** A call without a credential, unless `more` has one. */
+const call = (reason: Reason, method: DescMethod, more: Partial<Row> = {}): Row => ({
+  reason,
+  method,
+  ...more,
+});
+/** A call with the service token. */
+const service = (
+  reason: Reason,
+  method: DescMethod,
+  json: NonNullable<RpcRefusal["json"]> = {},
+  more: Partial<Row> = {},
+): Row => call(reason, method, { headers: asService, json, ...more });
+/** The same with the ids that were prepared for it. */
+const prepared = (
+  reason: Reason,
+  method: DescMethod,
+  prepare: NonNullable<RpcRefusal["prepare"]>,
+  more: object = {},
+): Row => service(reason, method, (ids) => ({ ...ids, ...more }), { prepare });
+const bearing = (value: (world: RefusalWorld) => string) => (world: RefusalWorld) => ({
+  authorization: `Bearer ${value(world)}`,
+});
+
 const newTeam = async ({ keyrun }: RefusalWorld) => ({ teamId: await keyrun.newTeam() });
+const revoked = async ({ revokedKey: { teamId, id } }: RefusalWorld) => ({ teamId, keyId: id });
+const unknownValue = async ({ keyrun }: RefusalWorld) => ({ value: keyrun.unknownKey() });
+const cutValue = async ({ key }: RefusalWorld) => ({ value: key.value.slice(0, -1) });
+
+async function teamWithKey(world: RefusalWorld) {
+  const { teamId } = await newTeam(world);
+  await world.keyrun.newKey(teamId);
+  return { teamId };
+}
+
+async function teamWithApp(world: RefusalWorld) {
+  const { teamId } = await newTeam(world);
+  const backend = { kind: { case: "echo" as const, value: {} } };
+  await world.keyrun.apps.createApp({ app: { id: `for-${teamId}`, backend, teamIds: [teamId] } });
+  return { teamId };
+}
+
+async function teamAtItsLimit(world: RefusalWorld) {
+  const { teamId } = await newTeam(world);
+  for (let made = 0; made < world.keyrun.config.keysPerTeamMax; made += 1) await world.keyrun.newKey(teamId);
+  return { teamId };
+}
+
+async function teamWithRequest(world: RefusalWorld) {
+  const { teamId } = await newTeam(world);
+  await world.keyrun.keys.createKey({ teamId, requestId: uuid });
+  return { teamId };
+}
+
+async function allTokens({ keyrun }: RefusalWorld) {
+  const { serviceTokens } = await keyrun.serviceTokens.listServiceTokens({ pageSize: 100 });
+  const made = serviceTokens.filter(({ id }) => id !== "local").length;
+  for (let n = made; n < serviceTokenBounds.acceptedMax; n++)
+    await keyrun.newServiceToken(ServiceRole.VERIFY);
+  return {};
+}
+
+async function overload({ setOverloaded }: RefusalWorld) {
+  setOverloaded(true);
+  return {};
+}
+
+async function withdrawPreview({ keyrun }: RefusalWorld) {
+  await keyrun.teams.setPreviewAccess({ email: "owner@localhost", granted: false });
+  return {};
+}
 
 const { runApp, streamApp, getRun, cancelRun } = RunService.method;
-const { createTeam, getTeam } = TeamService.method;
-const { createKey, listKeys, revokeKey, revokeLeakedKey, rotateKey, updateKey, watchKeys } =
+const { createTeam, deleteTeam, getTeam } = TeamService.method;
+const { createApp, deleteApp } = AppService.method;
+const { createKey, listKeys, revokeKey, revokeLeakedKey, rotateKey, updateKey, verifyKey, watchKeys } =
   KeyService.method;
 const { createServiceToken, revokeServiceToken } = ServiceTokenService.method;
+const { createSignInLink, getSession } = SessionService.method;
+
+const nowhere = { teamId: "nowhere" };
+const verifyRole = { role: "SERVICE_ROLE_VERIFY" };
 
 /** Calls of internal services, on the internal listener. */
-const ofServices: readonly Omit<RpcRefusal, "listener">[] = [
-  ...[getTeam, watchKeys].flatMap((method): Omit<RpcRefusal, "listener">[] => [
+const ofServices: readonly Row[] = [
+  ...[getTeam, watchKeys].flatMap((method): Row[] => [
     { reason: "MISSING_CREDENTIAL", what: method.name, method },
-    {
-      reason: "INVALID_CREDENTIAL",
-      what: method.name,
-      method,
-      headers: ({ key }) => ({ authorization: `Bearer ${key.value}` }),
-    },
-    {
-      reason: "TEAM_NOT_FOUND",
-      what: method.name,
-      method,
-      headers: asService,
-      json: { teamId: "nowhere" },
-    },
-    { reason: "INVALID_ARGUMENT", what: `${method.name} without a team`, method, headers: asService },
+    { reason: "INVALID_CREDENTIAL", what: method.name, method, headers: bearing(({ key }) => key.value) },
+    service("TEAM_NOT_FOUND", method, nowhere, { what: method.name }),
+    service("INVALID_ARGUMENT", method, {}, { what: `${method.name} without a team` }),
   ]),
-  {
-    reason: "TEAM_EXISTS",
-    method: createTeam,
-    headers: asService,
-    json: { team: { id: "demo", plan: "PLAN_FREE" } },
-  },
-  {
-    reason: "TEAM_HAS_KEYS",
-    method: TeamService.method.deleteTeam,
-    headers: asService,
-    prepare: async ({ keyrun }) => ({ teamId: (await keyrun.newKey(await keyrun.newTeam())).teamId }),
-    json: ({ teamId = "" }) => ({ teamId }),
-  },
-  {
-    reason: "TEAM_HAS_APPS",
-    method: TeamService.method.deleteTeam,
-    headers: asService,
-    prepare: async ({ keyrun }) => {
-      const teamId = await keyrun.newTeam();
-      const backend = { kind: { case: "echo" as const, value: {} } };
-      await keyrun.apps.createApp({ app: { id: `for-${teamId}`, backend, teamIds: [teamId] } });
-      return { teamId };
-    },
-    json: ({ teamId = "" }) => ({ teamId }),
-  },
-  {
-    reason: "APP_EXISTS",
-    method: AppService.method.createApp,
-    headers: asService,
-    json: { app: { id: "echo", backend: { echo: {} } } },
-  },
-  {
-    reason: "APP_NOT_FOUND",
-    what: "DeleteApp",
-    method: AppService.method.deleteApp,
-    headers: asService,
-    json: { appId: "nowhere" },
-  },
-  {
-    reason: "KEY_NOT_FOUND",
-    method: revokeKey,
-    headers: asService,
-    json: { teamId: "demo", keyId: "nowhere" },
-  },
-  {
-    reason: "KEY_LIMIT_REACHED",
-    method: createKey,
-    headers: asService,
-    async prepare(world) {
-      const { teamId } = await newTeam(world);
-      for (let made = 0; made < world.keyrun.config.keysPerTeamMax; made += 1)
-        await world.keyrun.newKey(teamId);
-      return { teamId };
-    },
-    json: ({ teamId = "" }) => ({ teamId }),
-  },
-  {
-    reason: "KEY_ENDED",
-    method: updateKey,
-    headers: asService,
-    json: ({ teamId = "", keyId = "" }) => ({
-      ...{ teamId, keyId, updateMask: "expireTime", expireTime: "2030-01-01T00:00:00Z" },
-    }),
-    prepare: async ({ revokedKey: { teamId, id } }) => ({ teamId, keyId: id }),
-  },
-  {
-    reason: "KEY_NOT_ROTATABLE",
-    method: rotateKey,
-    headers: asService,
-    json: ({ teamId = "", keyId = "" }) => ({ teamId, keyId }),
-    prepare: async ({ revokedKey: { teamId, id } }) => ({ teamId, keyId: id }),
-  },
-  {
-    reason: "REQUEST_ID_USED",
-    method: createKey,
-    headers: asService,
-    async prepare(world) {
-      const { teamId } = await newTeam(world);
-      await world.keyrun.keys.createKey({ teamId, requestId: uuid });
-      return { teamId };
-    },
-    json: ({ teamId = "" }) => ({ teamId, requestId: uuid }),
-  },
-  ...[createKey, watchKeys].map(
-    (method): Omit<RpcRefusal, "listener"> => ({
-      reason: "SERVICE_ROLE_REQUIRED",
-      what: method.name,
+  service("TEAM_EXISTS", createTeam, { team: { id: "demo", plan: "PLAN_FREE" } }),
+  prepared("TEAM_HAS_KEYS", deleteTeam, teamWithKey),
+  prepared("TEAM_HAS_APPS", deleteTeam, teamWithApp),
+  service("APP_EXISTS", createApp, { app: { id: "echo", backend: { echo: {} } } }),
+  service("APP_NOT_FOUND", deleteApp, { appId: "nowhere" }, { what: "DeleteApp" }),
+  service("KEY_NOT_FOUND", revokeKey, { teamId: "demo", keyId: "nowhere" }),
+  prepared("KEY_LIMIT_REACHED", createKey, teamAtItsLimit),
+  prepared("KEY_ENDED", updateKey, revoked, { updateMask: "expireTime", expireTime: "2030-01-01T00:00:00Z" }),
+  prepared("KEY_NOT_ROTATABLE", rotateKey, revoked),
+  prepared("REQUEST_ID_USED", createKey, teamWithRequest, { requestId: uuid }),
+  ...[createKey, watchKeys].flatMap((method): Row[] => [
+    service(
+      "SERVICE_ROLE_REQUIRED",
       method,
-      headers: ({ verifyToken }) => ({ authorization: `Bearer ${verifyToken}` }),
-      json: { teamId: "demo" },
-    }),
-  ),
-  ...[createKey, watchKeys].map(
-    (method): Omit<RpcRefusal, "listener"> => ({
-      reason: "SERVICE_ROLE_REQUIRED",
+      { teamId: "demo" },
+      {
+        what: method.name,
+        headers: bearing(({ verifyToken }) => verifyToken),
+      },
+    ),
+    service("SERVICE_ROLE_REQUIRED", method, nowhere, {
       what: `${method.name}, for another team`,
-      method,
-      headers: ({ manageToken }) => ({ authorization: `Bearer ${manageToken}` }),
-      json: { teamId: "nowhere" },
+      headers: bearing(({ manageToken }) => manageToken),
     }),
+  ]),
+  service("SERVICE_TOKEN_EXISTS", createServiceToken, { name: "manager", ...verifyRole }),
+  service("SERVICE_TOKEN_NOT_FOUND", revokeServiceToken, { serviceTokenId: "nowhere" }),
+  service("SERVICE_TOKEN_OF_SETTINGS", revokeServiceToken, { serviceTokenId: "local" }),
+  prepared("SERVICE_TOKEN_LIMIT_REACHED", createServiceToken, allTokens, { name: "one-more", ...verifyRole }),
+  service(
+    "OVERLOADED",
+    verifyKey,
+    {},
+    {
+      what: "VerifyKey, once the service token was right",
+      prepare: overload,
+      undo: async ({ setOverloaded }) => setOverloaded(false),
+    },
   ),
-  {
-    reason: "SERVICE_TOKEN_EXISTS",
-    method: createServiceToken,
-    headers: asService,
-    json: { name: "manager", role: "SERVICE_ROLE_VERIFY" },
-  },
-  {
-    reason: "SERVICE_TOKEN_NOT_FOUND",
-    method: revokeServiceToken,
-    headers: asService,
-    json: { serviceTokenId: "nowhere" },
-  },
-  {
-    reason: "SERVICE_TOKEN_OF_SETTINGS",
-    method: revokeServiceToken,
-    headers: asService,
-    json: { serviceTokenId: "local" },
-  },
-  {
-    reason: "SERVICE_TOKEN_LIMIT_REACHED",
-    method: createServiceToken,
-    headers: asService,
-    async prepare({ keyrun }) {
-      const free = async () => {
-        const { serviceTokens } = await keyrun.serviceTokens.listServiceTokens({ pageSize: 100 });
-        return serviceTokenBounds.acceptedMax - serviceTokens.filter(({ id }) => id !== "local").length;
-      };
-      for (let left = await free(); left > 0; left--) await keyrun.newServiceToken(ServiceRole.VERIFY);
-      return {};
+  service("REQUEST_TOO_LARGE", watchKeys, { teamId: "x".repeat(5_000) }, { what: "WatchKeys" }),
+  service(
+    "MISSING_GRPC_ENCODING",
+    watchKeys,
+    {},
+    {
+      what: "WatchKeys",
+      message: { bytes: Buffer.from("x"), flags: 1 },
     },
-    json: { name: "one-more", role: "SERVICE_ROLE_VERIFY" },
-  },
-  {
-    reason: "OVERLOADED",
-    what: "VerifyKey, once the service token was right",
-    method: KeyService.method.verifyKey,
-    headers: asService,
-    prepare: async ({ setOverloaded }) => {
-      setOverloaded(true);
-      return {};
-    },
-    undo: async ({ setOverloaded }) => setOverloaded(false),
-  },
-  {
-    reason: "REQUEST_TOO_LARGE",
-    what: "WatchKeys",
-    method: watchKeys,
-    headers: asService,
-    json: { teamId: "x".repeat(5_000) },
-  },
-  {
-    reason: "MISSING_GRPC_ENCODING",
-    what: "WatchKeys",
-    method: watchKeys,
-    headers: asService,
-    message: { bytes: Buffer.from("x"), flags: 1 },
-  },
-  {
-    reason: "CANCELLED",
-    what: "WatchKeys",
-    method: watchKeys,
-    headers: asService,
-    json: { teamId: "demo" },
-    leaves: true,
-  },
+  ),
+  service("CANCELLED", watchKeys, { teamId: "demo" }, { what: "WatchKeys", leaves: true }),
   {
     reason: "NOT_FOUND",
     what: "health of no service",
@@ -249,46 +199,40 @@ const ofServices: readonly Omit<RpcRefusal, "listener">[] = [
   },
   {
     reason: "LOCAL_SIGN_IN_OFF",
-    method: SessionService.method.createSignInLink,
+    method: createSignInLink,
     at: "oidcKeyrun",
-    headers: ({ oidcKeyrun }) => ({ authorization: `Bearer ${oidcKeyrun.serviceToken}` }),
+    headers: bearing(({ oidcKeyrun }) => oidcKeyrun.serviceToken),
   },
-  { reason: "MISSING_CREDENTIAL", what: "a session's method", method: SessionService.method.getSession },
+  { reason: "MISSING_CREDENTIAL", what: "a session's method", method: getSession },
 ];
 
 /** Calls of members, on the public listener. */
-const ofMembers: readonly Omit<RpcRefusal, "listener">[] = [
-  ...[listKeys, watchKeys].flatMap((method): Omit<RpcRefusal, "listener">[] => [
-    { reason: "MISDIRECTED_REQUEST", what: method.name, method, headers: asMember, host: "evil.example" },
-    { reason: "MISSING_CREDENTIAL", what: method.name, method },
-    { reason: "INVALID_CREDENTIAL", what: method.name, method, headers: asStranger },
-    {
-      reason: "CROSS_SITE_REQUEST",
-      what: method.name,
-      method,
-      headers: (world) => ({ ...asMember(world), "sec-fetch-site": "cross-site" }),
-    },
-    {
-      reason: "TEAM_NOT_FOUND",
-      what: method.name,
-      method,
-      headers: asMember,
-      prepare: newTeam,
-      json: ({ teamId = "" }) => ({ teamId }),
-    },
-    {
-      reason: "PREVIEW_REQUIRED",
-      what: method.name,
-      method,
-      headers: asMember,
-      json: { teamId: "demo" },
-      prepare: async ({ keyrun }) => {
-        await keyrun.teams.setPreviewAccess({ email: "owner@localhost", granted: false });
-        return {};
+const ofMembers: readonly Row[] = [
+  ...[listKeys, watchKeys].flatMap((method): Row[] =>
+    [
+      { reason: "MISDIRECTED_REQUEST" as const, headers: asMember, host: "evil.example" },
+      { reason: "MISSING_CREDENTIAL" as const },
+      { reason: "INVALID_CREDENTIAL" as const, headers: asStranger },
+      {
+        reason: "CROSS_SITE_REQUEST" as const,
+        headers: (world: RefusalWorld) => ({ ...asMember(world), "sec-fetch-site": "cross-site" }),
       },
-      undo: ({ keyrun }) => keyrun.teams.setPreviewAccess({ email: "owner@localhost", granted: true }),
-    },
-  ]),
+      {
+        reason: "TEAM_NOT_FOUND" as const,
+        headers: asMember,
+        prepare: newTeam,
+        json: (ids: Prepared) => ids,
+      },
+      {
+        reason: "PREVIEW_REQUIRED" as const,
+        headers: asMember,
+        json: { teamId: "demo" },
+        prepare: withdrawPreview,
+        undo: ({ keyrun }: RefusalWorld) =>
+          keyrun.teams.setPreviewAccess({ email: "owner@localhost", granted: true }),
+      },
+    ].map((row) => ({ ...row, what: method.name, method })),
+  ),
   { reason: "UNIMPLEMENTED", what: "a service's method", method: getTeam },
   { reason: "UNIMPLEMENTED", what: "health", method: Health.method.watch },
   {
@@ -300,95 +244,66 @@ const ofMembers: readonly Omit<RpcRefusal, "listener">[] = [
   },
 ];
 
+const ofType = (type: string) => () => ({ "content-type": type });
+
 /** Calls whose request has the wrong form or names nothing, on both listeners. */
-const ofForm: readonly Omit<RpcRefusal, "listener">[] = [
+const ofForm: readonly Row[] = [
   ...[getRun, cancelRun].map(
-    (method): Omit<RpcRefusal, "listener"> => ({
+    (method): Row => ({
       reason: "RUN_NOT_FOUND",
       what: method.name,
       method,
       json: { runId: "run_3kd09vbn2m8t5xq7w1zs6hcf" },
-      headers: ({ key }) => ({ authorization: `Bearer ${key.value}` }),
+      headers: bearing(({ key }) => key.value),
     }),
   ),
-  ...[runApp, streamApp].flatMap((method): Omit<RpcRefusal, "listener">[] => [
-    {
-      reason: "METHOD_NOT_ALLOWED",
-      what: method.name,
-      method,
-      change: (ask) => ({ ...ask, method: "PUT" }),
-    },
-    {
-      reason: "UNSUPPORTED_MEDIA_TYPE",
+  ...[runApp, streamApp].flatMap((method): Row[] => [
+    { reason: "METHOD_NOT_ALLOWED", what: method.name, method, change: (ask) => ({ ...ask, method: "PUT" }) },
+    call("UNSUPPORTED_MEDIA_TYPE", method, {
       what: `${method.name}, no RPC`,
-      method,
       only: isConnect,
-      headers: () => ({ "content-type": "text/html" }),
-    },
-    {
-      reason: "UNSUPPORTED_MEDIA_TYPE",
+      headers: ofType("text/html"),
+    }),
+    call("UNSUPPORTED_MEDIA_TYPE", method, {
       what: `${method.name}, gRPC-Web as text`,
-      method,
       only: ({ kind }) => kind === "grpc-web",
-      headers: () => ({ "content-type": "application/grpc-web-text" }),
-    },
-    {
-      reason: "UNIMPLEMENTED",
+      headers: ofType("application/grpc-web-text"),
+    }),
+    call("UNIMPLEMENTED", method, {
       what: `${method.name} without a message`,
-      method,
       only: isGrpcAlike,
-      headers: ({ key }) => ({ authorization: `Bearer ${key.value}` }),
+      headers: bearing(({ key }) => key.value),
       change: (ask) => ({ ...ask, body: "" }),
-    },
+    }),
   ]),
-  ...[watchKeys, streamApp].map(
-    (method): Omit<RpcRefusal, "listener"> => ({
-      reason: "UNSUPPORTED_MEDIA_TYPE",
+  ...[watchKeys, streamApp].map((method) =>
+    call("UNSUPPORTED_MEDIA_TYPE", method, {
       what: `${method.name} as a unary call`,
-      method,
       only: isConnect,
       headers: (world) => ({ ...asMember(world), "content-type": "application/json" }),
     }),
   ),
-  {
-    reason: "UNSUPPORTED_MEDIA_TYPE",
+  call("UNSUPPORTED_MEDIA_TYPE", runApp, {
     what: "RunApp as a stream",
-    method: runApp,
     only: isConnect,
-    headers: () => ({ "content-type": "application/connect+json" }),
-  },
-  {
-    reason: "UNIMPLEMENTED",
+    headers: ofType("application/connect+json"),
+  }),
+  call("UNIMPLEMENTED", runApp, {
     what: "an unknown method",
-    method: runApp,
     only: isGrpcAlike,
     change: (ask) => ({ ...ask, path: `/keyrun.v1.RunService/Walk?q=${secretQuery}` }),
-  },
+  }),
 ];
 
+const report = (reason: Reason, what: string, more: Partial<Row> = {}): Row =>
+  call(reason, revokeLeakedKey, { what, json: (ids) => ids, ...more });
+
 /** Calls of anyone, on the public listener. */
-const ofAnyone: readonly Omit<RpcRefusal, "listener">[] = [
-  { reason: "INVALID_ARGUMENT", what: "a report without a key", method: revokeLeakedKey },
-  {
-    reason: "INVALID_ARGUMENT",
-    what: "the report of a cut key",
-    method: revokeLeakedKey,
-    prepare: async ({ key }) => ({ value: key.value.slice(0, -1) }),
-    json: ({ value = "" }) => ({ value }),
-  },
-  {
-    reason: "KEY_NOT_FOUND",
-    what: "the report of an unknown key",
-    method: revokeLeakedKey,
-    prepare: async ({ keyrun }) => ({ value: keyrun.unknownKey() }),
-    json: ({ value = "" }) => ({ value }),
-  },
-  {
-    reason: "REQUEST_TOO_LARGE",
-    what: "a long report",
-    method: revokeLeakedKey,
-    json: { value: "a".repeat(leakBounds.reportBytesMax) },
-  },
+const ofAnyone: readonly Row[] = [
+  report("INVALID_ARGUMENT", "a report without a key"),
+  report("INVALID_ARGUMENT", "the report of a cut key", { prepare: cutValue }),
+  report("KEY_NOT_FOUND", "the report of an unknown key", { prepare: unknownValue }),
+  report("REQUEST_TOO_LARGE", "a long report", { json: { value: "a".repeat(leakBounds.reportBytesMax) } }),
 ];
 
 export const rpcCases: readonly RefusalCase[] = [
