@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { closedAtEnd } from "../harness/closed-at-end.ts";
-import { everyCaller } from "../harness/every-caller.ts";
 import { startKeyrun } from "../harness/keyrun.ts";
 import { rawSocket } from "../harness/raw-socket.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { connectStreamCallers, readAll } from "../harness/stream-callers.ts";
 import { startTalkingApp } from "../harness/talking-app.ts";
+import { everyCaller } from "./every-caller.ts";
 
 interface Line {
   readonly entry: string;

@@ -5,10 +5,10 @@ import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { bodyOf, retryIn, serveGrpc, serveHttp } from "../harness/app-backends.ts";
 import type { RunOutcome } from "../harness/callers.ts";
 import { closedAtEnd } from "../harness/closed-at-end.ts";
-import { everyCaller } from "../harness/every-caller.ts";
 import { startKeyrun } from "../harness/keyrun.ts";
 import { restCaller } from "../harness/rest-caller.ts";
 import { connectStreamCallers, readAll } from "../harness/stream-callers.ts";
+import { everyCaller } from "./every-caller.ts";
 
 /** What the apps answer: each says no in the words of its protocol, by the text of its run. */
 const told: { keyId?: unknown; msLeft: number }[] = [];

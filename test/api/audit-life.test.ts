@@ -13,8 +13,8 @@ import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { createMongoDatabases, storeOfTier } from "../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../harness/needs.ts";
-import { refusedCall } from "../harness/refused-call.ts";
 import { auditEventOf } from "../harness/store-records.ts";
+import { refusedCall } from "./refused-call.ts";
 
 const dayMs = 86_400_000;
 

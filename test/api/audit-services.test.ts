@@ -13,7 +13,7 @@ import { type Keyrun, startKeyrun, tokenTransports } from "../harness/keyrun.ts"
 import { createManualClock } from "../harness/manual-clock.ts";
 import { signInOwner } from "../harness/members.ts";
 import { storeOfTier } from "../harness/mongo-databases.ts";
-import { writtenEvents } from "../harness/written-events.ts";
+import { writtenEvents } from "./written-events.ts";
 
 const { VERIFY, MANAGE, METRICS } = ServiceRole;
 const folders = tempFolders();

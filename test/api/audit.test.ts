@@ -12,13 +12,13 @@ import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import { auditedMethod } from "#src/rpc/audit/audited-methods.ts";
-import { type AuditedCall, auditedCalls, auditedElsewhere } from "../harness/audited-calls.ts";
 import { createBrowser } from "../harness/browser.ts";
 import { runCommand } from "../harness/command-line.ts";
 import { type Keyrun, startKeyrun, withAuthorization } from "../harness/keyrun.ts";
 import { newSignInLink, signInOwner } from "../harness/members.ts";
 import { storeOfTier } from "../harness/mongo-databases.ts";
-import { writtenEvents } from "../harness/written-events.ts";
+import { type AuditedCall, auditedCalls, auditedElsewhere } from "./audited-calls.ts";
+import { writtenEvents } from "./written-events.ts";
 
 const services = [KeyService, TeamService, AppService, SessionService, ServiceTokenService];
 const changing = services.flatMap(({ methods }) => methods.filter((each) => auditedMethod(each)));

@@ -4,11 +4,11 @@ import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { bounds } from "#src/bounds.ts";
 import { runBounds } from "#src/run/run-bounds.ts";
 import type { Stores } from "#src/store/stores.ts";
-import { type BackgroundCaller, backgroundCallers } from "../harness/background-callers.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { storeOfTier } from "../harness/mongo-databases.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
+import { type BackgroundCaller, backgroundCallers } from "./background-callers.ts";
 
 const rest = backgroundCallers["REST over HTTP/1.1"]!;
 const fresh = (word: string) => `${word} ${randomUUID()}`;

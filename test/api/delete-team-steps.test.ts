@@ -4,7 +4,7 @@ import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { TeamState } from "#gen/keyrun/v1/team_pb.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { storeOfTier } from "../harness/mongo-databases.ts";
-import { createSteps } from "../harness/stepped-stores.ts";
+import { createSteps } from "./stepped-stores.ts";
 
 /** The steps of a deletion, in their order. */
 const deletion = [

@@ -7,7 +7,7 @@ import { startKeyrun } from "../harness/keyrun.ts";
 import { restRunOnce } from "../harness/keyrun-process.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { signInOwner } from "../harness/members.ts";
-import { refusedCall } from "../harness/refused-call.ts";
+import { refusedCall } from "./refused-call.ts";
 
 const clock = createManualClock();
 const keyrun = closedAtEnd(await startKeyrun({ clock }));

@@ -5,8 +5,8 @@ import { type Caller, connectCallers, type RunOutcome } from "../harness/callers
 import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { type IssuedKey, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { framed } from "../harness/refusals/protocols.ts";
-import { messagesIn } from "../harness/refusals/reason-of-answer.ts";
+import { framed } from "../harness/protocols.ts";
+import { messagesIn } from "../harness/reason-of-answer.ts";
 import { restCaller } from "../harness/rest-caller.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";

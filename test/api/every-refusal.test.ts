@@ -2,17 +2,17 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { reasons, rowOf } from "#src/refusal/reasons.ts";
-import type { WireAnswer } from "../harness/refusals/exchange.ts";
-import { headCases } from "../harness/refusals/head-cases.ts";
-import { httpCases, oidcCases } from "../harness/refusals/http-cases.ts";
-import { type Ledger, openLedger, seriesOf } from "../harness/refusals/ledger.ts";
-import { reasonOfAnswer } from "../harness/refusals/reason-of-answer.ts";
-import { nameOf, type RefusalCase } from "../harness/refusals/refusal-case.ts";
-import { rpcCases } from "../harness/refusals/rpc-cases.ts";
-import { runCases } from "../harness/refusals/run-cases.ts";
-import { slowCases } from "../harness/refusals/slow-cases.ts";
-import { unreachable } from "../harness/refusals/unreachable.ts";
-import { type RefusalWorld, startRefusalWorld } from "../harness/refusals/world.ts";
+import type { WireAnswer } from "../harness/exchange.ts";
+import { reasonOfAnswer } from "../harness/reason-of-answer.ts";
+import { headCases } from "./refusals/head-cases.ts";
+import { httpCases, oidcCases } from "./refusals/http-cases.ts";
+import { type Ledger, openLedger, seriesOf } from "./refusals/ledger.ts";
+import { nameOf, type RefusalCase } from "./refusals/refusal-case.ts";
+import { rpcCases } from "./refusals/rpc-cases.ts";
+import { runCases } from "./refusals/run-cases.ts";
+import { slowCases } from "./refusals/slow-cases.ts";
+import { unreachable } from "./refusals/unreachable.ts";
+import { type RefusalWorld, startRefusalWorld } from "./refusals/world.ts";
 
 const quickCases = [...headCases, ...httpCases, ...oidcCases, ...rpcCases, ...runCases];
 

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type BackgroundCaller, backgroundCallers } from "../harness/background-callers.ts";
 import { eventually, madeOnce, whileAnswer } from "../harness/eventually.ts";
 import { describeFleet, type FleetHere, startFleet } from "../harness/fleet.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
+import { type BackgroundCaller, backgroundCallers } from "./background-callers.ts";
 
 describeFleet("here")("runs in the background over a fleet", () => {
   let fleet: FleetHere;

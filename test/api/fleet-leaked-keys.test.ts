@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { describeFleet, type FleetHere, startFleet } from "../harness/fleet.ts";
 import { servedRun } from "../harness/keyrun-process.ts";
-import { leakReporters, reportedBy } from "../harness/leak-reporters.ts";
+import { leakReporters, reportedBy } from "./leak-reporters.ts";
 
 describeFleet("here")("in a fleet", () => {
   let fleet: FleetHere;

@@ -7,13 +7,13 @@ import { restrictedAppsMax } from "#src/keys/read-restrictions.ts";
 import { reasons } from "#src/refusal/reasons.ts";
 import type { Caller, RunOutcome } from "../harness/callers.ts";
 import { closedAtEnd } from "../harness/closed-at-end.ts";
-import { everyCaller } from "../harness/every-caller.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
 import { startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { restCaller } from "../harness/rest-caller.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { connectStreamCallers, streamedRuns } from "../harness/stream-callers.ts";
+import { everyCaller } from "./every-caller.ts";
 
 const clock = createManualClock({ monotonicMs: 0, unixMs: 1_700_000_000_000 });
 

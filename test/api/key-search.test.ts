@@ -2,7 +2,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { expect, test } from "vitest";
 import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
-import { refusedCall } from "../harness/refused-call.ts";
+import { refusedCall } from "./refused-call.ts";
 
 /** How many keys one call looks at; the tests lower it. */
 let searchedMax = Number.POSITIVE_INFINITY;

@@ -5,8 +5,8 @@ import { describe, expect, test } from "vitest";
 import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import { VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
-import { agedKeyrun } from "../harness/aged-keyrun.ts";
-import { refusedCall } from "../harness/refused-call.ts";
+import { agedKeyrun } from "./aged-keyrun.ts";
+import { refusedCall } from "./refused-call.ts";
 
 const { clock, callers, keyrun, run } = agedKeyrun();
 

@@ -6,9 +6,9 @@ import type { Stores } from "#src/store/stores.ts";
 import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { startKeyrun } from "../harness/keyrun.ts";
 import { restRun } from "../harness/keyrun-process.ts";
-import { type LeakReporter, leakPath, leakReporters } from "../harness/leak-reporters.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { postConnect } from "../harness/post-connect.ts";
+import { type LeakReporter, leakPath, leakReporters } from "./leak-reporters.ts";
 
 const clock = createManualClock();
 const store = { reads: 0, revocations: 0, held: [] as (() => void)[], hold: false };

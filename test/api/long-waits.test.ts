@@ -5,8 +5,8 @@ import { bounds } from "#src/bounds.ts";
 import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { startKeyrun } from "../harness/keyrun.ts";
 import { restRunOnce } from "../harness/keyrun-process.ts";
-import { isStreamed, runProtocols } from "../harness/refusals/protocols.ts";
-import { reasonOfAnswer } from "../harness/refusals/reason-of-answer.ts";
+import { isStreamed, runProtocols } from "../harness/protocols.ts";
+import { reasonOfAnswer } from "../harness/reason-of-answer.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 
 let value = "";

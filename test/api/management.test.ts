@@ -5,8 +5,8 @@ import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { refusedCall } from "../harness/refused-call.ts";
 import { restCaller } from "../harness/rest-caller.ts";
+import { refusedCall } from "./refused-call.ts";
 
 const clock = createManualClock();
 

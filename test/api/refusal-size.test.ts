@@ -3,8 +3,8 @@ import { afterAll, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { h2cRequest, h2cSession } from "../harness/h2c-client.ts";
-import { type Echo, echoes, sizeOverHttp1, sizeOverHttp2 } from "../harness/hostile-echo.ts";
 import { startKeyrun } from "../harness/keyrun.ts";
+import { type Echo, echoes, sizeOverHttp1, sizeOverHttp2 } from "./hostile-echo.ts";
 
 const refusalBytesMax = 8 * 1024;
 

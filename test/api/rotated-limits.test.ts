@@ -2,9 +2,9 @@ import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, expect, test } from "vitest";
 import { UsageStep, VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import { closedAtEnd } from "../harness/closed-at-end.ts";
-import { everyCaller } from "../harness/every-caller.ts";
 import { type IssuedKey, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
+import { everyCaller } from "./every-caller.ts";
 
 const clock = createManualClock();
 

@@ -6,7 +6,6 @@ import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { bodyOf, serveHttp, serveTcp } from "../harness/app-backends.ts";
 import type { CallerMaker } from "../harness/callers.ts";
 import { campaignSize, figure, figures } from "../harness/campaigns.ts";
-import { everyCaller } from "../harness/every-caller.ts";
 import { type IssuedKey, type Keyrun, readMetric, startKeyrun } from "../harness/keyrun.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { seededRandom } from "../harness/seeded-random.ts";
@@ -14,6 +13,7 @@ import { soon } from "../harness/soon.ts";
 import { connectStreamCallers, readAll, type StreamCallerMaker } from "../harness/stream-callers.ts";
 import { kindOf, type Script, type ServedApp, serveGrpcApp } from "../harness/streamed-apps.ts";
 import { openTcpProxy, type TcpProxy } from "../harness/tcp-proxy.ts";
+import { everyCaller } from "./every-caller.ts";
 
 const seed = 24;
 const orders = campaignSize("run-storm");

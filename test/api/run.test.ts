@@ -6,11 +6,11 @@ import { fail } from "#src/refusal/refusal.ts";
 import type { Stores } from "#src/store/stores.ts";
 import type { Caller, RunOrder, RunOutcome } from "../harness/callers.ts";
 import { closedAtEnd } from "../harness/closed-at-end.ts";
-import { everyCaller } from "../harness/every-caller.ts";
 import { freePort } from "../harness/free-port.ts";
 import { type IssuedKey, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
+import { everyCaller } from "./every-caller.ts";
 
 const clock = createManualClock({ monotonicMs: 0, unixMs: 1_700_000_000_250 });
 const broken = { keys: new Set<string>(), apps: new Map<string, unknown>() };

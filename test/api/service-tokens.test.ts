@@ -12,8 +12,8 @@ import { createServiceTokenForm } from "#src/service-tokens/service-tokens.ts";
 import { type Keyrun, startKeyrun, tokenTransports } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { storeOfTier } from "../harness/mongo-databases.ts";
-import { refusedCall } from "../harness/refused-call.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
+import { refusedCall } from "./refused-call.ts";
 
 const { VERIFY, MANAGE, METRICS, ADMIN } = ServiceRole;
 const unknownId = "7k3f0m9x2a4c6e8g1j5n7p9q";

@@ -6,9 +6,9 @@ import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import type { BackendRecord } from "#src/apps/app-store.ts";
 import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { http2 } from "../harness/exchange.ts";
 import { startKeyrun } from "../harness/keyrun.ts";
-import { http2 } from "../harness/refusals/exchange.ts";
-import { isStreamed, type RunProtocol, runProtocols } from "../harness/refusals/protocols.ts";
+import { isStreamed, type RunProtocol, runProtocols } from "../harness/protocols.ts";
 import { type AppKind, appKinds, kindOf, type Talk } from "../harness/streamed-apps.ts";
 
 const readers = 8;

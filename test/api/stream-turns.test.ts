@@ -169,47 +169,44 @@ describe.each(Object.entries(callers))("%s", (_, make) => {
   });
 });
 
-describe.each(["REST with events over HTTP/1.1", "Connect over HTTP/1.1", "gRPC"])(
-  "%s:",
-  (name) => {
-    let caller: StreamCaller;
-    let key: IssuedKey;
-    beforeAll(async () => {
-      caller = callers[name]!(keyrun.publicUrl);
-      key = await newKey();
-    });
-    afterAll(() => caller.close());
+describe.each(["REST with events over HTTP/1.1", "Connect over HTTP/1.1", "gRPC"])("%s:", (name) => {
+  let caller: StreamCaller;
+  let key: IssuedKey;
+  beforeAll(async () => {
+    caller = callers[name]!(keyrun.publicUrl);
+    key = await newKey();
+  });
+  afterAll(() => caller.close());
 
-    async function revokeAnother(): Promise<void> {
-      const { teamId, id: keyId } = await newKey();
-      await keyrun.keys.revokeKey({ teamId, keyId });
-    }
+  async function revokeAnother(): Promise<void> {
+    const { teamId, id: keyId } = await newKey();
+    await keyrun.keys.revokeKey({ teamId, keyId });
+  }
 
-    test.each([1, 4, 64])("nobody waits for %i streams of a chatty app", async (count) => {
-      using turns = countTurns({ bytesMax: turnBytesMax });
-      const { renew } = await joinOne();
-      await run(other);
-      await isLive();
-      const runAlone = await largest(() => turns.of(() => run(other)));
-      const liveAlone = await largest(() => turns.of(isLive));
-      const revokeAlone = await turns.of(revokeAnother);
-      const renewAlone = await largest(() => turns.of(renew));
-      const streams = Array.from({ length: count }, () =>
-        caller.open({ appId: "chatty", text: "", authorization: `Bearer ${key.value}` }),
-      );
-      onTestFinished(() => {
-        for (const stream of streams) stream.leave();
-      });
-      await Promise.all(streams.map((stream) => stream.next()));
-      for (const stream of streams) void readAll(stream);
-      turns.take();
-      expect(await largest(() => turns.of(() => run(other)))).toBeLessThanOrEqual(2 * runAlone);
-      expect(await largest(() => turns.of(isLive))).toBeLessThanOrEqual(2 * liveAlone);
-      const revoke = await turns.of(revokeAnother);
-      expect(revoke).toBeLessThanOrEqual(2 * revokeAlone);
-      expect(await largest(() => turns.of(renew))).toBeLessThanOrEqual(renewAlone);
-      expect(turns.mostBytes()).toBeLessThanOrEqual(turnBytesMax);
-      expect(turns.take()).toHaveLength(count);
+  test.each([1, 4, 64])("nobody waits for %i streams of a chatty app", async (count) => {
+    using turns = countTurns({ bytesMax: turnBytesMax });
+    const { renew } = await joinOne();
+    await run(other);
+    await isLive();
+    const runAlone = await largest(() => turns.of(() => run(other)));
+    const liveAlone = await largest(() => turns.of(isLive));
+    const revokeAlone = await turns.of(revokeAnother);
+    const renewAlone = await largest(() => turns.of(renew));
+    const streams = Array.from({ length: count }, () =>
+      caller.open({ appId: "chatty", text: "", authorization: `Bearer ${key.value}` }),
+    );
+    onTestFinished(() => {
+      for (const stream of streams) stream.leave();
     });
-  },
-);
+    await Promise.all(streams.map((stream) => stream.next()));
+    for (const stream of streams) void readAll(stream);
+    turns.take();
+    expect(await largest(() => turns.of(() => run(other)))).toBeLessThanOrEqual(2 * runAlone);
+    expect(await largest(() => turns.of(isLive))).toBeLessThanOrEqual(2 * liveAlone);
+    const revoke = await turns.of(revokeAnother);
+    expect(revoke).toBeLessThanOrEqual(2 * revokeAlone);
+    expect(await largest(() => turns.of(renew))).toBeLessThanOrEqual(renewAlone);
+    expect(turns.mostBytes()).toBeLessThanOrEqual(turnBytesMax);
+    expect(turns.take()).toHaveLength(count);
+  });
+});

@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { bodyOf, serveGrpc, serveHttp } from "../harness/app-backends.ts";
 import { closedAtEnd } from "../harness/closed-at-end.ts";
-import { everyCaller } from "../harness/every-caller.ts";
 import { startKeyrun } from "../harness/keyrun.ts";
+import { everyCaller } from "./every-caller.ts";
 
 const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const tracestate = "congo=t61rcWkgMzE";

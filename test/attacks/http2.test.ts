@@ -2,9 +2,9 @@ import { describe, expect, test } from "vitest";
 import { attackedKeyrun } from "../harness/attacked-keyrun.ts";
 import { campaignSize, figure } from "../harness/campaigns.ts";
 import { closedAtEnd } from "../harness/closed-at-end.ts";
-import { type H2Answer, h2AnswerIn } from "../harness/h2-answer.ts";
 import { frame, frameTypes, h2Opening } from "../harness/h2-frames.ts";
 import { type RawSocket, rawSocket } from "../harness/raw-socket.ts";
+import { type H2Answer, h2AnswerIn } from "./h2-answer.ts";
 import { type Http2Attack, http2Attacks } from "./http2-attacks.ts";
 
 const keyrun = closedAtEnd(await attackedKeyrun());

@@ -5,7 +5,7 @@ import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { describeWith } from "../harness/needs.ts";
-import { findOldNode } from "../harness/old-node.ts";
+import { findOldNode } from "./old-node.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const { scripts }: { scripts: Record<string, string> } = JSON.parse(

@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { repository } from "../harness/keyrun-process.ts";
 import { describeWith, programsMissing } from "../harness/needs.ts";
-import { findOldNode } from "../harness/old-node.ts";
+import { findOldNode } from "./old-node.ts";
 
 // The script in a clone of its own, before a small main.ts that tells what reached it.
 const main = `

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { colourOf } from "../harness/page-probes.ts";
-import { describeInBrowser, openScreen } from "../harness/screen.ts";
-import { makeKeys, rowOf } from "../harness/screen-flows.ts";
-import { expectWellMade } from "../harness/screen-state.ts";
+import { colourOf } from "./page-probes.ts";
+import { describeInBrowser, openScreen } from "./screen.ts";
+import { makeKeys, rowOf } from "./screen-flows.ts";
+import { expectWellMade } from "./screen-state.ts";
 
 const email = "owner@localhost";
 

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { bounds } from "../../web/bounds.ts";
-import { holdTimers } from "../harness/held-timers.ts";
-import { cutFilters, focused, smallTargets } from "../harness/page-probes.ts";
-import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
-import { answerCalls, holdCalls, loseCalls } from "../harness/screen-calls.ts";
-import { makeKeys } from "../harness/screen-flows.ts";
-import { expectWellMade } from "../harness/screen-state.ts";
+import { holdTimers } from "./held-timers.ts";
+import { cutFilters, focused, smallTargets } from "./page-probes.ts";
+import { describeInBrowser, openScreen, type Screen } from "./screen.ts";
+import { answerCalls, holdCalls, loseCalls } from "./screen-calls.ts";
+import { makeKeys } from "./screen-flows.ts";
+import { expectWellMade } from "./screen-state.ts";
 
 const teamId = "demo";
 const path = `/settings/team/${teamId}/activity`;

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { bounds } from "../../web/bounds.ts";
-import { holdTimers } from "../harness/held-timers.ts";
-import { focused, readClipboard } from "../harness/page-probes.ts";
-import { describeInBrowser, openScreen } from "../harness/screen.ts";
-import { holdCalls, loseAnswers, loseCalls } from "../harness/screen-calls.ts";
-import { clipboard, createByHand, goBackInVain, openCreateDialog } from "../harness/screen-flows.ts";
-import { expectWellMade } from "../harness/screen-state.ts";
+import { holdTimers } from "./held-timers.ts";
+import { focused, readClipboard } from "./page-probes.ts";
+import { describeInBrowser, openScreen } from "./screen.ts";
+import { holdCalls, loseAnswers, loseCalls } from "./screen-calls.ts";
+import { clipboard, createByHand, goBackInVain, openCreateDialog } from "./screen-flows.ts";
+import { expectWellMade } from "./screen-state.ts";
 
 describeInBrowser("creating a key", () => {
   test("a label of 128 code points is accepted; a longer one is refused at the field and never sent", async () => {

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { outOfSight } from "../harness/page-probes.ts";
-import { describeInBrowser, openScreen } from "../harness/screen.ts";
-import { loseCalls } from "../harness/screen-calls.ts";
-import { createByHand, makeKeys, openCreateDialog, wholePage } from "../harness/screen-flows.ts";
-import { expectWellMade } from "../harness/screen-state.ts";
+import { outOfSight } from "./page-probes.ts";
+import { describeInBrowser, openScreen } from "./screen.ts";
+import { loseCalls } from "./screen-calls.ts";
+import { createByHand, makeKeys, openCreateDialog, wholePage } from "./screen-flows.ts";
+import { expectWellMade } from "./screen-state.ts";
 
 /** A small laptop; the same at 200 % zoom; a phone; and a laptop's window under its own bars. */
 const sizes = [

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { describeInBrowser, openScreen } from "../harness/screen.ts";
-import { expectWellMade } from "../harness/screen-state.ts";
+import { describeInBrowser, openScreen } from "./screen.ts";
+import { expectWellMade } from "./screen-state.ts";
 
 describeInBrowser("the pages of the documentation", () => {
   test.each([

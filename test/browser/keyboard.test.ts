@@ -1,11 +1,11 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { bounds } from "../../web/bounds.ts";
-import { holdTimers } from "../harness/held-timers.ts";
-import { firstFocuses, firstFocusListener, focused, readClipboard } from "../harness/page-probes.ts";
-import { describeInBrowser, openScreen } from "../harness/screen.ts";
-import { clipboard, createByHand, wholePage } from "../harness/screen-flows.ts";
-import { expectWellMade } from "../harness/screen-state.ts";
+import { holdTimers } from "./held-timers.ts";
+import { firstFocuses, firstFocusListener, focused, readClipboard } from "./page-probes.ts";
+import { describeInBrowser, openScreen } from "./screen.ts";
+import { clipboard, createByHand, wholePage } from "./screen-flows.ts";
+import { expectWellMade } from "./screen-state.ts";
 
 /** Presses Tab until the focus is back at its start or leaves the page. Returns each stop. */
 async function tabThrough(page: Page): Promise<string[]> {

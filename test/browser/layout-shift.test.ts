@@ -1,9 +1,9 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { layoutShiftListener, layoutShifts } from "../harness/page-probes.ts";
-import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
-import { holdCalls } from "../harness/screen-calls.ts";
-import { makeKeys } from "../harness/screen-flows.ts";
+import { layoutShiftListener, layoutShifts } from "./page-probes.ts";
+import { describeInBrowser, openScreen, type Screen } from "./screen.ts";
+import { holdCalls } from "./screen-calls.ts";
+import { makeKeys } from "./screen-flows.ts";
 
 /** The most that the parts of the page may move in total while it loads. */
 const layoutShiftMax = 0.05;

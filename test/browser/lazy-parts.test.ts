@@ -1,9 +1,9 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { focused } from "../harness/page-probes.ts";
-import { describeInBrowser, openScreen } from "../harness/screen.ts";
-import { loseCalls } from "../harness/screen-calls.ts";
-import { expectWellMade } from "../harness/screen-state.ts";
+import { focused } from "./page-probes.ts";
+import { describeInBrowser, openScreen } from "./screen.ts";
+import { loseCalls } from "./screen-calls.ts";
+import { expectWellMade } from "./screen-state.ts";
 
 const partFiles = "**/assets/parts-*";
 

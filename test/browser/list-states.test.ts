@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { bounds } from "../../web/bounds.ts";
-import { createFailingList } from "../harness/failing-list.ts";
-import { holdTimers } from "../harness/held-timers.ts";
-import { colourOf, hasFocus } from "../harness/page-probes.ts";
-import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
-import { holdCalls, loseCalls } from "../harness/screen-calls.ts";
-import { makeKeys, rowOf, wholePage } from "../harness/screen-flows.ts";
-import { expectWellMade } from "../harness/screen-state.ts";
+import { createFailingList } from "./failing-list.ts";
+import { holdTimers } from "./held-timers.ts";
+import { colourOf, hasFocus } from "./page-probes.ts";
+import { describeInBrowser, openScreen, type Screen } from "./screen.ts";
+import { holdCalls, loseCalls } from "./screen-calls.ts";
+import { makeKeys, rowOf, wholePage } from "./screen-flows.ts";
+import { expectWellMade } from "./screen-state.ts";
 
 const teamId = "demo";
 

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { bounds } from "../../web/bounds.ts";
 import { figure } from "../harness/campaigns.ts";
-import { holdTimers } from "../harness/held-timers.ts";
-import { focused } from "../harness/page-probes.ts";
-import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
-import { loseCalls } from "../harness/screen-calls.ts";
-import { clipboard, createByHand, makeKeys, rowOf } from "../harness/screen-flows.ts";
-import { expectAccessible, expectWellMade } from "../harness/screen-state.ts";
+import { holdTimers } from "./held-timers.ts";
+import { focused } from "./page-probes.ts";
+import { describeInBrowser, openScreen, type Screen } from "./screen.ts";
+import { loseCalls } from "./screen-calls.ts";
+import { clipboard, createByHand, makeKeys, rowOf } from "./screen-flows.ts";
+import { expectAccessible, expectWellMade } from "./screen-state.ts";
 
 /** Signs out in another tab of the same browser. */
 async function signOutElsewhere({ context, url }: Screen): Promise<void> {

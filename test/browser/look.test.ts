@@ -1,9 +1,9 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { focused, smallTargets, tooWide } from "../harness/page-probes.ts";
-import { describeInBrowser, openScreen } from "../harness/screen.ts";
-import { createByHand, makeKeys, openCreateDialog, wholePage } from "../harness/screen-flows.ts";
-import { takePictures } from "../harness/screen-state.ts";
+import { focused, smallTargets, tooWide } from "./page-probes.ts";
+import { describeInBrowser, openScreen } from "./screen.ts";
+import { createByHand, makeKeys, openCreateDialog, wholePage } from "./screen-flows.ts";
+import { takePictures } from "./screen-state.ts";
 
 /** Shows the page, and then both steps of the dialog of a new key. */
 async function onPageAndDialog(page: Page, check: () => Promise<void>): Promise<void> {

@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { openScreen } from "../harness/screen.ts";
-import { answerCalls, holdCalls } from "../harness/screen-calls.ts";
+import { openScreen } from "./screen.ts";
+import { answerCalls, holdCalls } from "./screen-calls.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const picture = "docs/screen.png";

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { focused } from "../harness/page-probes.ts";
-import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
-import { openCreateDialog, rowOf } from "../harness/screen-flows.ts";
-import { expectWellMade } from "../harness/screen-state.ts";
+import { focused } from "./page-probes.ts";
+import { describeInBrowser, openScreen, type Screen } from "./screen.ts";
+import { openCreateDialog, rowOf } from "./screen-flows.ts";
+import { expectWellMade } from "./screen-state.ts";
 
 const teamId = "demo";
 

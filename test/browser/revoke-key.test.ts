@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { bounds } from "../../web/bounds.ts";
-import { holdTimers } from "../harness/held-timers.ts";
-import { focused } from "../harness/page-probes.ts";
-import { describeInBrowser, openScreen } from "../harness/screen.ts";
-import { holdCalls, loseCalls } from "../harness/screen-calls.ts";
-import { makeKeys, rowOf } from "../harness/screen-flows.ts";
-import { expectWellMade } from "../harness/screen-state.ts";
+import { holdTimers } from "./held-timers.ts";
+import { focused } from "./page-probes.ts";
+import { describeInBrowser, openScreen } from "./screen.ts";
+import { holdCalls, loseCalls } from "./screen-calls.ts";
+import { makeKeys, rowOf } from "./screen-flows.ts";
+import { expectWellMade } from "./screen-state.ts";
 
 describeInBrowser("revoking a key", () => {
   test("the dialog says what revoking means, warns of a key in use, and Cancel has the focus and changes nothing", async () => {

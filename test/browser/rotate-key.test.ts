@@ -1,10 +1,10 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, test } from "vitest";
-import { everythingKept, focused, readClipboard } from "../harness/page-probes.ts";
-import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
-import { holdCalls, loseAnswers } from "../harness/screen-calls.ts";
-import { clipboard, goBackInVain, makeKeys, rowOf } from "../harness/screen-flows.ts";
-import { expectWellMade } from "../harness/screen-state.ts";
+import { everythingKept, focused, readClipboard } from "./page-probes.ts";
+import { describeInBrowser, openScreen, type Screen } from "./screen.ts";
+import { holdCalls, loseAnswers } from "./screen-calls.ts";
+import { clipboard, goBackInVain, makeKeys, rowOf } from "./screen-flows.ts";
+import { expectWellMade } from "./screen-state.ts";
 
 const teamId = "demo";
 

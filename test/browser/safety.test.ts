@@ -1,9 +1,9 @@
 import { request as send } from "node:http";
 import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
-import { everythingKept } from "../harness/page-probes.ts";
-import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
-import { clipboard, createByHand } from "../harness/screen-flows.ts";
+import { everythingKept } from "./page-probes.ts";
+import { describeInBrowser, openScreen, type Screen } from "./screen.ts";
+import { clipboard, createByHand } from "./screen-flows.ts";
 
 /**
  * Sends a request as another page or program would: with these headers and `Host`, and no others.

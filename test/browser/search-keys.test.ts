@@ -3,12 +3,12 @@ import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { systemClock } from "#src/base/clock.ts";
 import { bounds } from "../../web/bounds.ts";
-import { holdTimers } from "../harness/held-timers.ts";
-import { focused } from "../harness/page-probes.ts";
-import { describeInBrowser, openScreen } from "../harness/screen.ts";
-import { holdCalls } from "../harness/screen-calls.ts";
-import { clipboard, createByHand, makeKeys, rowOf } from "../harness/screen-flows.ts";
-import { expectWellMade } from "../harness/screen-state.ts";
+import { holdTimers } from "./held-timers.ts";
+import { focused } from "./page-probes.ts";
+import { describeInBrowser, openScreen } from "./screen.ts";
+import { holdCalls } from "./screen-calls.ts";
+import { clipboard, createByHand, makeKeys, rowOf } from "./screen-flows.ts";
+import { expectWellMade } from "./screen-state.ts";
 
 const teamId = "demo";
 const many = ["one", "two", "three", "ci-deploy", "Deploy to staging", "six"];

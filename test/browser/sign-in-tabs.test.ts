@@ -2,8 +2,8 @@ import type { Page } from "playwright-core";
 import { expect, onTestFinished, test } from "vitest";
 import { freePort } from "../harness/free-port.ts";
 import { startIssuer } from "../harness/issuer.ts";
-import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
-import { makeKeys, rowOf } from "../harness/screen-flows.ts";
+import { describeInBrowser, openScreen, type Screen } from "./screen.ts";
+import { makeKeys, rowOf } from "./screen-flows.ts";
 
 /** A screen whose people sign in at an issuer. Ada may use it. */
 async function openScreenWithIssuer() {

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { bounds } from "../../web/bounds.ts";
-import { holdTimers } from "../harness/held-timers.ts";
-import { readClipboard } from "../harness/page-probes.ts";
-import { describeInBrowser, openScreen } from "../harness/screen.ts";
-import { clipboard, createByHand } from "../harness/screen-flows.ts";
+import { holdTimers } from "./held-timers.ts";
+import { readClipboard } from "./page-probes.ts";
+import { describeInBrowser, openScreen } from "./screen.ts";
+import { clipboard, createByHand } from "./screen-flows.ts";
 
 describeInBrowser("the life of a key, as a person sees it", () => {
   test("after sign-in by a one-time link, a key is created, copied, tried, used, and refused once it is revoked", async () => {

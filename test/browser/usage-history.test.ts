@@ -1,13 +1,13 @@
 import { beforeEach, expect, test } from "vitest";
 import { bounds } from "../../web/bounds.ts";
-import { holdTimers } from "../harness/held-timers.ts";
 import { untilHourHasRoom } from "../harness/hour-border.ts";
-import { focused, layoutShiftListener, layoutShifts, smallTargets } from "../harness/page-probes.ts";
-import { createUsageRecorder } from "../harness/recorded-usage.ts";
-import { describeInBrowser, openScreen } from "../harness/screen.ts";
-import { holdCalls, loseCalls } from "../harness/screen-calls.ts";
-import { makeKeys } from "../harness/screen-flows.ts";
-import { expectWellMade, takePictures } from "../harness/screen-state.ts";
+import { holdTimers } from "./held-timers.ts";
+import { focused, layoutShiftListener, layoutShifts, smallTargets } from "./page-probes.ts";
+import { createUsageRecorder } from "./recorded-usage.ts";
+import { describeInBrowser, openScreen } from "./screen.ts";
+import { holdCalls, loseCalls } from "./screen-calls.ts";
+import { makeKeys } from "./screen-flows.ts";
+import { expectWellMade, takePictures } from "./screen-state.ts";
 
 const teamId = "demo";
 

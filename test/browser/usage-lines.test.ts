@@ -1,11 +1,11 @@
 import type { Page, Request } from "playwright-core";
 import { expect, test } from "vitest";
-import { layoutShiftListener, layoutShifts } from "../harness/page-probes.ts";
-import { createUsageRecorder } from "../harness/recorded-usage.ts";
-import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
-import { holdCalls, loseCalls } from "../harness/screen-calls.ts";
-import { makeKeys, rowOf } from "../harness/screen-flows.ts";
-import { expectWellMade } from "../harness/screen-state.ts";
+import { layoutShiftListener, layoutShifts } from "./page-probes.ts";
+import { createUsageRecorder } from "./recorded-usage.ts";
+import { describeInBrowser, openScreen, type Screen } from "./screen.ts";
+import { holdCalls, loseCalls } from "./screen-calls.ts";
+import { makeKeys, rowOf } from "./screen-flows.ts";
+import { expectWellMade } from "./screen-state.ts";
 
 const teamId = "demo";
 /** Thirty days of a key that works on weekdays, with 1,204 requests. */

@@ -19,7 +19,7 @@ afterAll(async () => {
 
 const kills = campaignSize("audit-kills");
 const writers = 4;
-const writer = fileURLToPath(new URL("../harness/audited-writer.ts", import.meta.url));
+const writer = fileURLToPath(new URL("./audited-writer.ts", import.meta.url));
 
 // Each kill needs a process of its own, which a busy machine starts in many seconds.
 const timeout = { timeout: 60_000 + kills * 60_000 };

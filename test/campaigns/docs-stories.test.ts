@@ -3,9 +3,9 @@ import { tempFolders } from "../harness/closed-at-end.ts";
 import { commandsOf, type DocStory, docStories } from "../harness/doc-page.ts";
 import { runStory } from "../harness/doc-story.ts";
 import { createMongoDatabases } from "../harness/mongo-databases.ts";
-import { mongoTools } from "../harness/mongo-tools.ts";
 import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { redisMissing, startRedis } from "../harness/redis-server.ts";
+import { mongoTools } from "./mongo-tools.ts";
 
 const folders = tempFolders();
 

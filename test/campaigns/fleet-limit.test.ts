@@ -12,9 +12,9 @@ import {
   fleetEntries,
   type Outcome,
 } from "../harness/fleet-caller.ts";
-import { quantile } from "../harness/histogram.ts";
 import type { manage } from "../harness/keyrun.ts";
 import { until } from "../harness/soon.ts";
+import { quantile } from "./histogram.ts";
 
 const parallel = 10_000;
 const bigLimit = 3_000;

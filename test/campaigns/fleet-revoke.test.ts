@@ -11,10 +11,10 @@ import type {
   RevokedKey,
   Tally,
 } from "../harness/fleet-recorder.ts";
-import { createHistogram } from "../harness/histogram.ts";
 import type { manage } from "../harness/keyrun.ts";
-import { type ReplicaSet, startReplicaSet } from "../harness/replica-set.ts";
 import { startThread } from "../harness/thread.ts";
+import { createHistogram } from "./histogram.ts";
+import { type ReplicaSet, startReplicaSet } from "./replica-set.ts";
 
 const revokesMin = campaignSize("fleet-revocations");
 /** Keys that are used and revoked at the same time. */

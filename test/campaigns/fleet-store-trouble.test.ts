@@ -4,9 +4,9 @@ import { figure, timeFigures } from "../harness/campaigns.ts";
 import { eventually, whileAnswer } from "../harness/eventually.ts";
 import { describeFleet, type Fleet, type FleetMember, startFleet } from "../harness/fleet.ts";
 import { type Answer, type FleetCaller, type FleetEntry, fleetEntries } from "../harness/fleet-caller.ts";
-import { quantile } from "../harness/histogram.ts";
 import type { manage } from "../harness/keyrun.ts";
 import { until } from "../harness/soon.ts";
+import { quantile } from "./histogram.ts";
 
 /**
  * The lease of an instance, and what a request, a heartbeat and a busy machine add to it. That it

@@ -4,9 +4,9 @@ import { afterAll, expect, test } from "vitest";
 import { figure } from "../harness/campaigns.ts";
 import { tempFolders } from "../harness/closed-at-end.ts";
 import { h2Opening, headersFrame } from "../harness/h2-frames.ts";
-import { quantile } from "../harness/histogram.ts";
 import { keyrunCommand, restRun, serveKeyrun } from "../harness/keyrun-process.ts";
 import { residentMemory } from "../harness/resident-memory.ts";
+import { quantile } from "./histogram.ts";
 
 const connections = 10_000;
 /** Connections that are opened at the same time. */

@@ -6,10 +6,10 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { type Fleet, fleetMissing, startFleet } from "../harness/fleet.ts";
 import { repository, type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
 import { describeWith } from "../harness/needs.ts";
-import { type Prometheus, prometheusMissing, type Sample, startPrometheus } from "../harness/prometheus.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
-import { openWatchedTraffic, type WatchedTraffic } from "../harness/watched-traffic.ts";
+import { type Prometheus, prometheusMissing, type Sample, startPrometheus } from "./prometheus.ts";
+import { openWatchedTraffic, type WatchedTraffic } from "./watched-traffic.ts";
 
 const page = readFileSync(join(repository, "docs/metrics.md"), "utf8");
 const alertsFile = join(repository, "docs/alerts.yaml");

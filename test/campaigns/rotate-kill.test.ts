@@ -7,6 +7,7 @@ import { describeFleet } from "../harness/fleet.ts";
 import type { manage } from "../harness/keyrun.ts";
 import { restRun } from "../harness/keyrun-process.ts";
 import { inFleet, inFolder, type KilledPlace, killAndCheck, type Writer } from "../harness/kills.ts";
+import { queryStore } from "../harness/stored-bytes.ts";
 import {
   listTeam,
   newRotatedTeam,
@@ -15,8 +16,7 @@ import {
   rotatedKeysOfTeam,
   rotateUntilKilled,
   wrongRotations,
-} from "../harness/rotated-teams.ts";
-import { queryStore } from "../harness/stored-bytes.ts";
+} from "./rotated-teams.ts";
 
 const settings = { KEYRUN_KEYS_PER_TEAM_MAX: `${rotatedKeysOfTeam}` };
 const words = (cycles: number) => `kill -9 leaves each rotation whole or undone, ${cycles} times over`;

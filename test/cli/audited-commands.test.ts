@@ -1,19 +1,19 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { AuditChannel, AuditOutcome } from "#gen/keyrun/v1/audit_event_pb.ts";
 import { secretPath } from "#src/settings/data-folder.ts";
-import {
-  type CommandCall,
-  changingCommands,
-  keyCommands,
-  offlineCommands,
-  readingCommands,
-} from "../harness/audited-commands.ts";
 import { tempFolders } from "../harness/closed-at-end.ts";
 import { type Circumstances, everyCommand, runCommand } from "../harness/command-line.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { createMongoDatabases } from "../harness/mongo-databases.ts";
 import { mongodbUri } from "../harness/needs.ts";
 import { openMongoForTest } from "../harness/open-mongo.ts";
+import {
+  type CommandCall,
+  changingCommands,
+  keyCommands,
+  offlineCommands,
+  readingCommands,
+} from "./audited-command-calls.ts";
 
 const folders = tempFolders();
 const databases = createMongoDatabases();

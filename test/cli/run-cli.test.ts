@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers";
 import { setImmediate as turn } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
-import { serveStreamedWords } from "../harness/streaming-app.ts";
+import { serveStreamedWords } from "./streaming-app.ts";
 
 const script = `import { runCli } from "#src/cli/cli.ts";
 process.exitCode = await runCli(process.argv.slice(1), { serve: () => Promise.resolve(0) });`;

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from "node:n
 import type { Writable } from "node:stream";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { StreamRunResponseSchema } from "#gen/keyrun/v1/app_backend_service_pb.ts";
-import { framed } from "./refusals/protocols.ts";
+import { framed } from "./protocols.ts";
 
 const longText = "x".repeat(1_048_000);
 const wideText = "☀".repeat(349_000);

@@ -13,7 +13,7 @@ import {
   QuotaFailureSchema,
   RetryInfoSchema,
 } from "#gen/google/rpc/error_details_pb.ts";
-import { bareReasons } from "./refusals/reason-of-answer.ts";
+import { bareReasons } from "./reason-of-answer.ts";
 
 /** A transport of Connect's own clients, on connections of its own. */
 export interface OpenTransport {

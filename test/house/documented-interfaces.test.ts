@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { findSwitches, findUndocumented } from "../harness/documented-interfaces.ts";
 import { readSources } from "../harness/source-facts.ts";
+import { findSwitches, findUndocumented } from "./documented-interfaces.ts";
 
 const sources = new Map([...readSources("src"), ...readSources("packages/transcode/src")]);
 

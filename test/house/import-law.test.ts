@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { findViolations } from "../harness/import-law.ts";
 import { readFacts, readSources } from "../harness/source-facts.ts";
+import { findViolations } from "./import-law.ts";
 
 const sources = new Map([...readSources("src"), ...readSources("packages/transcode/src")]);
 

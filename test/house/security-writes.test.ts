@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { findSecurityWrites, securityWrites } from "../harness/security-writes.ts";
 import { readSources } from "../harness/source-facts.ts";
+import { findSecurityWrites, securityWrites } from "./security-writes.ts";
 
 const sources = [...readSources("src")].filter(([path]) => !path.startsWith("src/store/"));
 const found = sources.flatMap(([path, text]) => findSecurityWrites(path, text));

@@ -12,9 +12,9 @@ import { interceptors, Pool } from "undici";
 import { describe, expect, test } from "vitest";
 import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { startKeyrun } from "../harness/keyrun.ts";
-import { openLosingProxy } from "../harness/losing-proxy.ts";
 import { python, pythonHas } from "../harness/python.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
+import { openLosingProxy } from "./losing-proxy.ts";
 
 let value = "";
 let url = "";

@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { type KeyLimit, type LimitDecision, stricterLimit } from "#src/limit/limit-decision.ts";
 import { createLimiter } from "#src/limit/limiter.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { createNaiveLog, spendBothNaively } from "../harness/naive-log.ts";
 import { createRandom } from "../harness/seeded-random.ts";
+import { createNaiveLog, spendBothNaively } from "./naive-log.ts";
 
 const windowMs = 60_000;
 const key = (limit: number, firstKeyId = "k"): KeyLimit => ({ firstKeyId, limit });

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createLimiter } from "#src/limit/limiter.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { createNaiveLog } from "../harness/naive-log.ts";
+import { createNaiveLog } from "./naive-log.ts";
 
 const windowMs = 60_000;
 

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { SlidingLog } from "#src/limit/sliding-log.ts";
-import { createNaiveLog } from "../harness/naive-log.ts";
 import { createRandom } from "../harness/seeded-random.ts";
+import { createNaiveLog } from "./naive-log.ts";
 
 const windowMs = 60_000;
 

@@ -6,11 +6,11 @@ import { expect, onTestFinished, test } from "vitest";
 import { createBrowser } from "../harness/browser.ts";
 import { hasOpenssl, makeCertificates } from "../harness/certificates.ts";
 import { tempFolders } from "../harness/closed-at-end.ts";
-import { startForwardProxy } from "../harness/forward-proxy.ts";
 import { freePort } from "../harness/free-port.ts";
 import { passIssuer, startIssuer } from "../harness/issuer.ts";
 import { keyrunCommand, serveKeyrun } from "../harness/keyrun-process.ts";
 import { describeWith } from "../harness/needs.ts";
+import { startForwardProxy } from "./forward-proxy.ts";
 
 const folders = tempFolders();
 

@@ -4,7 +4,7 @@ import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { freePort } from "../harness/free-port.ts";
 import { keyrunPlaces, stop } from "../harness/keyrun-places.ts";
 import { restRun } from "../harness/keyrun-process.ts";
-import { otlpSettings, startOtlpReceiver } from "../harness/otlp-receiver.ts";
+import { otlpSettings, startOtlpReceiver } from "./otlp-receiver.ts";
 
 // What a span says, `test/traces/spans.test.ts` decides.
 

@@ -5,11 +5,11 @@ import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
+import { type Ask, http2, type WireAnswer } from "../harness/exchange.ts";
 import { h2cSession } from "../harness/h2c-client.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
-import { type Ask, http2, type WireAnswer } from "../harness/refusals/exchange.ts";
-import { type Protocol, rpcProtocols } from "../harness/refusals/protocols.ts";
-import { reasonOfAnswer } from "../harness/refusals/reason-of-answer.ts";
+import { type Protocol, rpcProtocols } from "../harness/protocols.ts";
+import { reasonOfAnswer } from "../harness/reason-of-answer.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 import { soon } from "../harness/soon.ts";
 

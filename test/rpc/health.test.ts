@@ -11,8 +11,8 @@ import {
 } from "#gen/grpc/health/v1/health_pb.ts";
 import { createHealth } from "#src/rpc/health.ts";
 import { createReadiness, type SettableReadiness } from "#src/server/readiness.ts";
-import { type ConnectH2cServer, rpcProtocols, serveConnectH2c } from "../harness/connect-h2c.ts";
 import { soon } from "../harness/soon.ts";
+import { type ConnectH2cServer, rpcProtocols, serveConnectH2c } from "./connect-h2c.ts";
 
 const served = "keyrun.v1.RunService";
 const watchersMax = 3;

@@ -18,10 +18,10 @@ import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import { frameOf } from "#src/rpc/grpc/frame.ts";
 import { createReflection } from "#src/rpc/reflection.ts";
 import { served } from "#src/rpc/served.ts";
-import { type ConnectH2cServer, rpcProtocols, serveConnectH2c } from "../harness/connect-h2c.ts";
 import { countTurns } from "../harness/counted-turns.ts";
 import { h2cSession } from "../harness/h2c-client.ts";
 import { openGrpcCall } from "../harness/raw-grpc.ts";
+import { type ConnectH2cServer, rpcProtocols, serveConnectH2c } from "./connect-h2c.ts";
 
 type Asked = NonNullable<MessageInitShape<typeof ServerReflectionRequestSchema>["messageRequest"]>;
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { http2 } from "../harness/exchange.ts";
 import { framesIn, frameTypes, h2Opening, headersFrame } from "../harness/h2-frames.ts";
 import { h2cRequest, h2cSession } from "../harness/h2c-client.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { rawSocket } from "../harness/raw-socket.ts";
-import { http2 } from "../harness/refusals/exchange.ts";
 
 let keyrun: Keyrun;
 

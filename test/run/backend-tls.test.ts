@@ -76,7 +76,7 @@ function at(host: string, backend: BackendRecord): BackendRecord {
 async function runOnEach(list: readonly BackendRecord[], env: NodeJS.ProcessEnv): Promise<string[]> {
   const { stdout } = await promisify(execFile)(
     process.execPath,
-    ["test/harness/run-once.ts", JSON.stringify(list)],
+    ["test/run/run-once.ts", JSON.stringify(list)],
     { env: { ...process.env, NODE_OPTIONS: "", ...env } },
   );
   return JSON.parse(stdout);

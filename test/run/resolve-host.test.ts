@@ -128,7 +128,7 @@ describeWith(hasStrace ? undefined : "there is no strace")(
     test("a name is found", async () => {
       await using server = await startNameServer({ "app.example": here });
       const { hosts, resolver: resolv } = server.files();
-      const program = fileURLToPath(new URL("../harness/resolve-once.ts", import.meta.url));
+      const program = fileURLToPath(new URL("./resolve-once.ts", import.meta.url));
       // Only the list of interfaces needs `bind` in that program: it is asked for by netlink.
       const { stdout } = await promisify(execFile)("strace", [
         ...[

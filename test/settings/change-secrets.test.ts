@@ -158,7 +158,7 @@ test("a write that fails leaves the file as it was, in words", async () => {
 });
 
 test("a kill in the middle of rotations leaves the old list or the new one, and loses no secret", async () => {
-  const rotator = fileURLToPath(new URL("../harness/secret-rotator.ts", import.meta.url));
+  const rotator = fileURLToPath(new URL("./secret-rotator.ts", import.meta.url));
   for (let cycle = 0; cycle < 6; cycle++) {
     const folder = folders.create();
     const child = spawn(process.execPath, [rotator, folder], { stdio: ["ignore", "pipe", "inherit"] });

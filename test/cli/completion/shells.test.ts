@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { closedAtEnd, tempFolders } from "../../harness/closed-at-end.ts";
 import { startKeyrun } from "../../harness/keyrun.ts";
 import { repository } from "../../harness/keyrun-process.ts";
-import { hasProgram, openTmux, type TmuxTerminal } from "../../harness/tmux.ts";
+import { hasProgram, openTmux, type TmuxTerminal } from "./tmux.ts";
 
 const folders = tempFolders();
 

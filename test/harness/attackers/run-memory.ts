@@ -4,7 +4,7 @@
 import { connect as connectHttp2 } from "node:http2";
 import { connect, type Socket } from "node:net";
 import { gzipSync } from "node:zlib";
-import { isStreamed, type RunProtocol, runProtocols } from "../refusals/protocols.ts";
+import { isStreamed, type RunProtocol, runProtocols } from "../protocols.ts";
 import { countStatus, noLoad, reportRegularly } from "./report.ts";
 
 const [port = "", key = "", ...parts] = process.argv.slice(2);

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Answer, Ask, LogState } from "#src/limit/redis/shared-logs.ts";
 import { readSpendReply, spendArguments, spendScript } from "#src/limit/redis/spend-script.ts";
 import { campaignSize, figure, figures } from "../../harness/campaigns.ts";
-import { createNaiveLog, type NaiveLog, spendBothNaively } from "../../harness/naive-log.ts";
 import { describeOnRedis, type RedisServer, startRedis } from "../../harness/redis-server.ts";
 import { createRandom } from "../../harness/seeded-random.ts";
+import { createNaiveLog, type NaiveLog, spendBothNaively } from "../naive-log.ts";
 
 const windowMs = 60_000;
 const windowUs = windowMs * 1_000;

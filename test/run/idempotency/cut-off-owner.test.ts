@@ -10,12 +10,12 @@ import type { Stores } from "#src/store/stores.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { createMongoDatabases } from "../../harness/mongo-databases.ts";
 import { storesOfTier } from "../../harness/needs.ts";
-import { noBackgroundRuns } from "../../harness/no-background-runs.ts";
 import { openMongoForTest } from "../../harness/open-mongo.ts";
 import { serviceCall } from "../../harness/service-call.ts";
 import { soon } from "../../harness/soon.ts";
 import { newAppOf } from "../../harness/store-records.ts";
 import { createTempFolders } from "../../harness/temp-folders.ts";
+import { noBackgroundRuns } from "../no-background-runs.ts";
 
 const timeoutMs = 10_000;
 const record = { ...newAppOf({ id: "counted", timeoutMs }), version: 1 };

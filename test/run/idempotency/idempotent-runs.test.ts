@@ -7,11 +7,11 @@ import type { RunRecordStore } from "#src/run/idempotency/run-record-store.ts";
 import { runBounds } from "#src/run/run-bounds.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
-import { noBackgroundRuns } from "../../harness/no-background-runs.ts";
 import { serviceCall } from "../../harness/service-call.ts";
 import { soon } from "../../harness/soon.ts";
 import { newAppOf } from "../../harness/store-records.ts";
 import { createTempFolders } from "../../harness/temp-folders.ts";
+import { noBackgroundRuns } from "../no-background-runs.ts";
 
 const folders = createTempFolders();
 afterAll(() => folders.remove());

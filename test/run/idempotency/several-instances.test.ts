@@ -14,11 +14,11 @@ import { figures } from "../../harness/campaigns.ts";
 import { createManualClock, type ManualClock } from "../../harness/manual-clock.ts";
 import { createMongoDatabases } from "../../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../../harness/needs.ts";
-import { noBackgroundRuns } from "../../harness/no-background-runs.ts";
 import { openMongoForTest } from "../../harness/open-mongo.ts";
 import { serviceCall } from "../../harness/service-call.ts";
 import { newAppOf } from "../../harness/store-records.ts";
 import { createTempFolders } from "../../harness/temp-folders.ts";
+import { noBackgroundRuns } from "../no-background-runs.ts";
 
 const timeoutMs = 10_000;
 const app = { ...newAppOf({ id: "counted", timeoutMs }), version: 1 };

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Clock } from "#src/base/clock.ts";
 import { type LockRecords, takeLock } from "#src/store/mongo/lock.ts";
 import { lockRecordsContract } from "../../contract/lock-records.ts";
-import { memoryLockRecords } from "../../harness/memory-lock-records.ts";
+import { memoryLockRecords } from "./memory-lock-records.ts";
 
 lockRecordsContract("memory", async () => memoryLockRecords());
 

@@ -2,7 +2,6 @@ import { MongoClient } from "mongodb";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import type { Stores } from "#src/store/stores.ts";
-import { lostWrites, nothingAcknowledged, writeUntilKilled } from "../../harness/killed-writer.ts";
 import { createMongoDatabases, withDatabase } from "../../harness/mongo-databases.ts";
 import { type MongoServer, mongoServerProgram } from "../../harness/mongo-server.ts";
 import { describeWith, mongodbMissing, mongodbUri } from "../../harness/needs.ts";
@@ -10,6 +9,7 @@ import { openMongoForTest, shortInstanceTimes, silentInstanceEvents } from "../.
 import { keyRecordOf, newAppOf, teamRecordOf } from "../../harness/store-records.ts";
 import { openTcpProxy, type TcpProxy } from "../../harness/tcp-proxy.ts";
 import { createTempFolders } from "../../harness/temp-folders.ts";
+import { lostWrites, nothingAcknowledged, writeUntilKilled } from "../killed-writer.ts";
 
 const writerKills = 5;
 const serverKills = 3;

@@ -8,8 +8,8 @@ import { expect, test } from "vitest";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { tempFolders } from "../../harness/closed-at-end.ts";
-import { lostWrites, nothingAcknowledged, writeUntilKilled } from "../../harness/killed-writer.ts";
 import { keyRecordOf, newAppOf, teamRecordOf } from "../../harness/store-records.ts";
+import { lostWrites, nothingAcknowledged, writeUntilKilled } from "../killed-writer.ts";
 
 const killsMin = 20;
 

@@ -7,7 +7,7 @@ import {
   originInWords,
 } from "../../../web/activity/event-words.ts";
 import { exactTime } from "../../../web/time/local-format.ts";
-import { sent } from "../../harness/sent-message.ts";
+import { sent } from "../sent-message.ts";
 
 const words = (detail: string) => detailInWords(sent(AuditEventSchema, { detail }), (id) => `key ${id}`);
 

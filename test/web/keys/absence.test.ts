@@ -3,7 +3,7 @@ import { GetSessionResponseSchema } from "#gen/keyrun/v1/session_service_pb.ts";
 import { failureOf } from "../../../web/api/failure.ts";
 import { RpcError } from "../../../web/api/rpc-error.ts";
 import { absenceOf } from "../../../web/keys/absence.ts";
-import { sent } from "../../harness/sent-message.ts";
+import { sent } from "../sent-message.ts";
 
 test("a team that does not exist looks like one that the person is not in", () => {
   expect(absenceOf("acme", session({ teams: ["demo"] }), null)).toBe("team");

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { KeySchema } from "#gen/keyrun/v1/key_pb.ts";
 import { RpcError } from "../../../web/api/rpc-error.ts";
 import { type CreateKeyRequest, createKey, type KeyCreator } from "../../../web/keys/create/create-key.ts";
-import { sent } from "../../harness/sent-message.ts";
+import { sent } from "../sent-message.ts";
 
 const request = { teamId: "demo", label: "ci-deploy", requestId: "8d5f3b1e-6c0a-4b7e-9d2f-1a3c5e7f9b0d" };
 const made = sent(KeySchema, { id: "k1", requestId: request.requestId });

@@ -5,7 +5,7 @@ import { bounds } from "../../../web/bounds.ts";
 import { dayOf, type Expiry, expiryChoices, expiryMs, expiryProblem } from "../../../web/keys/form/expiry.ts";
 import { draftFields, draftProblems, emptyDraft } from "../../../web/keys/form/key-draft.ts";
 import { oldKeyEndMs } from "../../../web/keys/rotate/overlap.ts";
-import { sent } from "../../harness/sent-message.ts";
+import { sent } from "../sent-message.ts";
 
 const nowMs = Date.UTC(2026, 10, 23, 12, 0);
 const dayMs = 24 * 60 * 60 * 1_000;

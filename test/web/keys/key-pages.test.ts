@@ -12,7 +12,7 @@ import {
   withCreated,
   withUsed,
 } from "../../../web/keys/key-pages.ts";
-import { sent } from "../../harness/sent-message.ts";
+import { sent } from "../sent-message.ts";
 
 const ids = (pages: KeyPages) => keysOf(pages).map((key) => key.id);
 

@@ -11,7 +11,7 @@ import {
   type KeyView,
   needsAllPages,
 } from "../../../web/keys/key-view.ts";
-import { sent } from "../../harness/sent-message.ts";
+import { sent } from "../sent-message.ts";
 
 const nowMs = 1_700_000_000_000;
 const longAgoMs = nowMs - bounds.unusedMs;

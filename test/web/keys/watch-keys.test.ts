@@ -6,7 +6,7 @@ import type { WatchKeysResponse } from "../../../web/api/messages.ts";
 import { RpcError } from "../../../web/api/rpc-error.ts";
 import { bounds } from "../../../web/bounds.ts";
 import { retryDelayMs, type Watch, watchKeys } from "../../../web/keys/live/watch-keys.ts";
-import { sent } from "../../harness/sent-message.ts";
+import { sent } from "../sent-message.ts";
 
 type Event = NonNullable<MessageInitShape<typeof WatchKeysResponseSchema>["event"]>;
 type Stream = (signal: AbortSignal) => AsyncIterable<WatchKeysResponse>;

@@ -12,7 +12,7 @@ import {
   usageSum,
 } from "../../../web/usage/history/usage-numbers.ts";
 import { spanStartMs, usageSpans } from "../../../web/usage/history/usage-span.ts";
-import { sent } from "../../harness/sent-message.ts";
+import { sent } from "../sent-message.ts";
 
 const point = (accepted: number, limited: number, failed: number, appMs = 0) =>
   usageNumbers(

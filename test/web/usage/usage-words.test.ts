@@ -8,7 +8,7 @@ import {
   usageTone,
   usedInWords,
 } from "../../../web/usage/usage-words.ts";
-import { sent } from "../../harness/sent-message.ts";
+import { sent } from "../sent-message.ts";
 
 test("the tone changes at 80 % and at 100 % of the limit", () => {
   expect([60, 13, 12, 1, 0].map((remaining) => usageTone(rateLimit({ remaining })))).toEqual([

@@ -2,7 +2,7 @@ import { request as httpRequest } from "node:http";
 import type { ClientHttp2Session } from "node:http2";
 import { buffer } from "node:stream/consumers";
 import type { ListenerName } from "#src/auth/policy.ts";
-import type { Ask } from "./refusals/exchange.ts";
+import type { Ask } from "../harness/exchange.ts";
 
 /** The types of JSON bodies: only JSON has names and values that a refusal could repeat. */
 const codecs = {

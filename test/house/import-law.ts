@@ -1,4 +1,4 @@
-import { importedPath, readFacts, type SourceFacts } from "./source-facts.ts";
+import { importedPath, readFacts, type SourceFacts } from "../harness/source-facts.ts";
 
 /**
  * The stages of the source, in the order of a request. A stage imports only from the lines above

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll } from "vitest";
-import type { Caller } from "./callers.ts";
+import type { Caller } from "../harness/callers.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
 import { everyCaller } from "./every-caller.ts";
-import { type Keyrun, startKeyrun } from "./keyrun.ts";
-import { createManualClock } from "./manual-clock.ts";
 
 /**
  * A Keyrun for the tests of a file, with a clock that they step, and a caller of every transport.

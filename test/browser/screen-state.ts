@@ -6,7 +6,7 @@ import { tooWide } from "./page-probes.ts";
 
 /** For people, who ask for them: they take a second a state. */
 const takesPictures = process.env.KEYRUN_TEST_PICTURES === "1";
-const pictures = fileURLToPath(new URL("../../artifacts/screens/", import.meta.url));
+const pictures = fileURLToPath(new URL("../../artifacts/screens", import.meta.url));
 const themes = ["light", "dark"] as const;
 const widths = [320, 768, 1280];
 const height = 860;

@@ -4,7 +4,7 @@
 import { parseArgs } from "node:util";
 import type { BackendRecord } from "#src/apps/app-store.ts";
 import { refusalFrom } from "#src/refusal/refusal.ts";
-import { appOn, causeOf, openAppRunner, runOf } from "./app-backends.ts";
+import { appOn, causeOf, openAppRunner, runOf } from "../harness/app-backends.ts";
 
 const [argument = ""] = parseArgs({ allowPositionals: true }).positionals;
 const runner = openAppRunner();

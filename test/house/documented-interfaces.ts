@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { readFacts } from "./source-facts.ts";
+import { readFacts } from "../harness/source-facts.ts";
 
 /**
  * Finds where a source file uses a package or Node beyond its documented interface: an import of a

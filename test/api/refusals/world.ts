@@ -3,12 +3,12 @@ import { join } from "node:path";
 import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import type { ListenerName } from "#src/auth/policy.ts";
-import { freePort } from "../free-port.ts";
-import { startKeyrun } from "../keyrun.ts";
-import { signInOwner } from "../members.ts";
-import { startScriptedApp } from "../scripted-app.ts";
-import { createTempFolders } from "../temp-folders.ts";
-import { secretQuery } from "./protocols.ts";
+import { freePort } from "../../harness/free-port.ts";
+import { startKeyrun } from "../../harness/keyrun.ts";
+import { signInOwner } from "../../harness/members.ts";
+import { secretQuery } from "../../harness/protocols.ts";
+import { startScriptedApp } from "../../harness/scripted-app.ts";
+import { createTempFolders } from "../../harness/temp-folders.ts";
 
 export const limits = { bodyBytes: 4_096, keysPerTeam: 3, runsOfTheFreePlan: 1, runsOfAnApp: 1 };
 

@@ -1,6 +1,6 @@
-import { type CallerMaker, connectCallers } from "./callers.ts";
-import { grpcJsCaller } from "./grpc-js-caller.ts";
-import { restCaller, restH2Caller } from "./rest-caller.ts";
+import { type CallerMaker, connectCallers } from "../harness/callers.ts";
+import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
+import { restCaller, restH2Caller } from "../harness/rest-caller.ts";
 
 /** Every way to run an app, each by its name. Those of REST begin with `REST`. */
 export const everyCaller: Readonly<Record<string, CallerMaker>> = {

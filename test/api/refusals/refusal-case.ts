@@ -1,7 +1,7 @@
 import type { ListenerName } from "#src/auth/policy.ts";
 import type { Entry } from "#src/metrics/metrics.ts";
 import type { Reason } from "#src/refusal/reasons.ts";
-import type { WireAnswer } from "./exchange.ts";
+import type { WireAnswer } from "../../harness/exchange.ts";
 import type { RefusalWorld } from "./world.ts";
 
 /** One refusal, and how a caller causes it. */

@@ -4,7 +4,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
-import type { manage } from "./keyrun.ts";
+import type { manage } from "../harness/keyrun.ts";
 
 type Manager = ReturnType<typeof manage>;
 

@@ -3,8 +3,8 @@
 // for how many milliseconds a call of MongoDB may take.
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
-import { openMongoForTest } from "./open-mongo.ts";
-import { keyRecordOf, newAppOf } from "./store-records.ts";
+import { openMongoForTest } from "../harness/open-mongo.ts";
+import { keyRecordOf, newAppOf } from "../harness/store-records.ts";
 
 const [place = "", firstNumber = "0", callMsMax = ""] = process.argv.slice(2);
 

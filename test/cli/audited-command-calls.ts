@@ -1,5 +1,5 @@
-import type { Circumstances } from "./command-line.ts";
-import type { Keyrun } from "./keyrun.ts";
+import type { Circumstances } from "../harness/command-line.ts";
+import type { Keyrun } from "../harness/keyrun.ts";
 
 /** A call of a command, and what the event says it is about. */
 export interface CommandCall extends Pick<Circumstances, "stdin"> {

@@ -1,4 +1,4 @@
-import { framesIn, frameTypes } from "./h2-frames.ts";
+import { framesIn, frameTypes } from "../harness/h2-frames.ts";
 
 /** What a server has said on a connection about itself and about stream 1. */
 export interface H2Answer {

@@ -2,9 +2,9 @@ import type { ListenerName } from "#src/auth/policy.ts";
 import type { Entry } from "#src/metrics/metrics.ts";
 import type { Reason } from "#src/refusal/reasons.ts";
 import { transportLimits } from "#src/server/transport.ts";
-import { answersIn, rawSocket } from "../raw-socket.ts";
-import { http2, type WireAnswer } from "./exchange.ts";
-import { listeners, secretQuery } from "./protocols.ts";
+import { http2, type WireAnswer } from "../../harness/exchange.ts";
+import { listeners, secretQuery } from "../../harness/protocols.ts";
+import { answersIn, rawSocket } from "../../harness/raw-socket.ts";
 import type { RefusalCase } from "./refusal-case.ts";
 import type { RefusalWorld } from "./world.ts";
 

@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { setTimeout as pause } from "node:timers/promises";
 import { MongoClient } from "mongodb";
-import { freePort } from "./free-port.ts";
-import { killServer } from "./mongo-server.ts";
-import { createTempFolders, databasesFolder } from "./temp-folders.ts";
+import { freePort } from "../harness/free-port.ts";
+import { killServer } from "../harness/mongo-server.ts";
+import { createTempFolders, databasesFolder } from "../harness/temp-folders.ts";
 
 /** One `mongod` of a replica set. */
 export interface ReplicaMember {

@@ -2,7 +2,13 @@ import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
 import type { ListenerName } from "#src/auth/policy.ts";
 import type { Reason } from "#src/refusal/reasons.ts";
-import { isStreamed, listeners, type Message, type RunProtocol, runProtocols } from "./protocols.ts";
+import {
+  isStreamed,
+  listeners,
+  type Message,
+  type RunProtocol,
+  runProtocols,
+} from "../../harness/protocols.ts";
 import { loggedRequest, type RefusalCase } from "./refusal-case.ts";
 import { limits, type RefusalWorld } from "./world.ts";
 

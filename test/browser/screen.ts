@@ -6,11 +6,11 @@ import {
   type Page,
 } from "playwright-core";
 import { expect, inject, onTestFinished } from "vitest";
-import { chromiumArgs, findChromium } from "./chromium.ts";
-import { type Keyrun, type KeyrunOptions, startKeyrun } from "./keyrun.ts";
-import { describeWith } from "./needs.ts";
+import { chromiumArgs, findChromium } from "../harness/chromium.ts";
+import { type Keyrun, type KeyrunOptions, startKeyrun } from "../harness/keyrun.ts";
+import { describeWith } from "../harness/needs.ts";
+import { screenFolder } from "../harness/screen-build.ts";
 import { policyListener } from "./page-probes.ts";
-import { screenFolder } from "./screen-build.ts";
 
 /** The endpoint of the one browser of the test run; empty without a browser. */
 const chromiumEndpoint: string = inject("chromiumEndpoint");

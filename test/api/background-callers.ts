@@ -3,7 +3,7 @@ import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { type CallOptions, createClient } from "@connectrpc/connect";
 import { type Run, type RunJson, RunSchema, RunState } from "#gen/keyrun/v1/run_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
-import { type OpenTransport, outcomeOfCall, reasonOf, transports } from "./transports.ts";
+import { type OpenTransport, outcomeOfCall, reasonOf, transports } from "../harness/transports.ts";
 
 /** A run as it was answered, or the reason of the refusal; and the headers of the answer. */
 export interface BackgroundAnswer {

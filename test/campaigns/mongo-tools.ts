@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { buildGoPrograms } from "./built-program.ts";
+import { buildGoPrograms } from "../harness/built-program.ts";
 
 const programs = {
   mongodump: "github.com/mongodb/mongo-tools/mongodump/main",

@@ -6,7 +6,7 @@ import { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts"
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
-import type { Keyrun } from "./keyrun.ts";
+import type { Keyrun } from "../harness/keyrun.ts";
 
 /** A call that the audit log writes down. */
 export interface AuditedCall {

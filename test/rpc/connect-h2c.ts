@@ -6,7 +6,7 @@ import {
   Http2SessionManager,
 } from "@connectrpc/connect-node";
 import type { ServedService } from "#src/rpc/served.ts";
-import { serveRpcs } from "./rpc-listener.ts";
+import { serveRpcs } from "../harness/rpc-listener.ts";
 
 export const rpcProtocols = ["gRPC", "gRPC-Web", "Connect"] as const;
 

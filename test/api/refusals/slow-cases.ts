@@ -1,7 +1,7 @@
 import type { ListenerName } from "#src/auth/policy.ts";
-import { http1, http2 } from "./exchange.ts";
+import { http1, http2 } from "../../harness/exchange.ts";
+import { listeners, type RunProtocol, runProtocols } from "../../harness/protocols.ts";
 import { sendBytes, usualEntry } from "./head-cases.ts";
-import { listeners, type RunProtocol, runProtocols } from "./protocols.ts";
 import { loggedRequest, type RefusalCase } from "./refusal-case.ts";
 
 /**

@@ -6,8 +6,8 @@ import { createAuditLog, createEventIds } from "#src/audit/audit-log.ts";
 import { systemClock } from "#src/base/clock.ts";
 import { createLog } from "#src/log/log.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
-import { openMongoForTest } from "./open-mongo.ts";
-import { keyRecordOf } from "./store-records.ts";
+import { openMongoForTest } from "../harness/open-mongo.ts";
+import { keyRecordOf } from "../harness/store-records.ts";
 
 const [place = "", life = "0"] = process.argv.slice(2);
 const writers = 4;

@@ -2,8 +2,8 @@ import { type ListenerName, leakBounds } from "#src/auth/policy.ts";
 import { bounds } from "#src/bounds.ts";
 import type { Entry } from "#src/metrics/metrics.ts";
 import type { Reason } from "#src/refusal/reasons.ts";
-import { type Ask, type HttpVersion, http1, http2 } from "./exchange.ts";
-import { secretQuery } from "./protocols.ts";
+import { type Ask, type HttpVersion, http1, http2 } from "../../harness/exchange.ts";
+import { secretQuery } from "../../harness/protocols.ts";
 import { loggedRequest, type RefusalCase } from "./refusal-case.ts";
 import { oidcOrigin, type RefusalWorld } from "./world.ts";
 

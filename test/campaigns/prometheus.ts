@@ -3,8 +3,8 @@ import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { freePort } from "./free-port.ts";
-import { statusOf } from "./keyrun-process.ts";
+import { freePort } from "../harness/free-port.ts";
+import { statusOf } from "../harness/keyrun-process.ts";
 
 /** Debian's Prometheus, which scrapes what its configuration names. */
 export interface Prometheus {

@@ -1,6 +1,6 @@
 import { type Entry, entries } from "#src/metrics/metrics.ts";
 import { type Reason, reasons } from "#src/refusal/reasons.ts";
-import type { Keyrun } from "../keyrun.ts";
+import type { Keyrun } from "../../harness/keyrun.ts";
 
 /** One line of the log about a refusal. */
 export interface RefusalLine {

@@ -11,8 +11,15 @@ import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import { type ListenerName, leakBounds } from "#src/auth/policy.ts";
 import type { Reason } from "#src/refusal/reasons.ts";
 import { serviceTokenBounds } from "#src/service-tokens/service-token-store.ts";
-import type { Ask } from "./exchange.ts";
-import { listeners, type Message, type Protocol, pathOf, rpcProtocols, secretQuery } from "./protocols.ts";
+import type { Ask } from "../../harness/exchange.ts";
+import {
+  listeners,
+  type Message,
+  type Protocol,
+  pathOf,
+  rpcProtocols,
+  secretQuery,
+} from "../../harness/protocols.ts";
 import { loggedRequest, type RefusalCase } from "./refusal-case.ts";
 import type { RefusalWorld } from "./world.ts";
 

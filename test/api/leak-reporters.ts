@@ -3,9 +3,15 @@ import { toJson } from "@bufbuild/protobuf";
 import { createClient } from "@connectrpc/connect";
 import { compressionGzip, createGrpcTransport } from "@connectrpc/connect-node";
 import { KeyService, RevokeLeakedKeyResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
-import { eventually, whileAnswer } from "./eventually.ts";
-import { h2cRequest } from "./h2c-client.ts";
-import { type OpenTransport, ofEachTransport, outcomeOfCall, overHttp2, reasonOf } from "./transports.ts";
+import { eventually, whileAnswer } from "../harness/eventually.ts";
+import { h2cRequest } from "../harness/h2c-client.ts";
+import {
+  type OpenTransport,
+  ofEachTransport,
+  outcomeOfCall,
+  overHttp2,
+  reasonOf,
+} from "../harness/transports.ts";
 
 export interface ReportOutcome {
   /** `OK`, or the reason of the refusal. */

@@ -2,9 +2,9 @@ import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
-import { madeOnce } from "./eventually.ts";
-import { manage, withAuthorization } from "./keyrun.ts";
-import { restRun } from "./keyrun-process.ts";
+import { madeOnce } from "../harness/eventually.ts";
+import { manage, withAuthorization } from "../harness/keyrun.ts";
+import { restRun } from "../harness/keyrun-process.ts";
 
 /** Traffic of every kind that the metrics tell apart. */
 export interface WatchedTraffic {

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { request as httpRequest } from "node:http";
 import { constants } from "node:http2";
 import { buffer } from "node:stream/consumers";
-import { h2cSession } from "../h2c-client.ts";
+import { h2cSession } from "./h2c-client.ts";
 
 /** A request to send, over either version of HTTP. */
 export interface Ask {
