@@ -3,15 +3,17 @@
 import type { AppRecord } from "../apps/app-store.ts";
 import type { KeyEvidence } from "../auth/key-evidence.ts";
 import type { ControlChange } from "../fleet/control-store.ts";
+import type { Fleet } from "../fleet/fleet.ts";
 import { createSecurityState, raiseFloors } from "../fleet/security-state.ts";
+import type { Log } from "../log/log.ts";
 import type { ServiceTokenEvidence } from "../service-tokens/service-tokens.ts";
-import type { PlanName } from "../settings/config.ts";
+import type { Config, PlanName } from "../settings/config.ts";
 import type { SessionRecord } from "../sign-in/sign-in-store.ts";
 import type { Stores } from "../store/stores.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import type { Caches } from "./caches.ts";
-import { type EnteredFleet, type EnterFleetParts, enterFleet } from "./fleet.ts";
-import { createHoldLog } from "./hold-log.ts";
+import type { FleetInstance, JoinParts } from "./fleet.ts";
+import { createLeaseLog } from "./lease-log.ts";
 
 /** How this process stands to others that may serve the same store. */
 export interface Membership {
@@ -19,14 +21,14 @@ export interface Membership {
   readonly mayAdmit: () => boolean;
   /** Why it may not, for the log; undefined where it may, or nobody knows. */
   readonly whyNot: () => unknown;
-  /** Looks whether it still may, for the log. Call it regularly. */
-  readonly lookAtHold: () => void;
+  /** Logs if it may no more. Call it regularly. */
+  readonly checkLease: () => void;
   /** Requests a minute of the plan. */
   readonly limitOf: (plan: PlanName) => number;
   /** The one function for changes that may take a right away. */
   readonly changeSecurityState: ChangeCached;
   /** Undefined: this process serves alone. */
-  readonly fleet: EnteredFleet | undefined;
+  readonly fleet: Fleet | undefined;
   /** From now on the listener is called with the changes of all instances of the fleet. */
   listen(listener: ChangeListener): void;
 }
@@ -48,43 +50,60 @@ type ChangeCached = ReturnType<
   }>
 >;
 
-export type MembershipParts = Omit<EnterFleetParts, "store" | "apply" | "clear"> & {
+export interface MembershipParts extends Pick<JoinParts, "limit"> {
+  readonly config: Config;
+  readonly log: Log;
   readonly stores: Stores;
   readonly caches: Caches;
-};
+  /** Undefined: this process serves alone. */
+  readonly instance: FleetInstance | undefined;
+}
 
 /**
  * Joins the fleet that serves the store, if the settings ask for one. Throws StartRefused if this
  * process could not serve with it.
  */
 export async function createMembership(parts: MembershipParts): Promise<Membership> {
-  const { stores, config } = parts;
+  const { instance, limit } = parts;
   const { floors } = parts.caches;
   const listeners: ChangeListener[] = [];
-  const fleet =
-    stores.fleet &&
-    (await enterFleet({
-      ...parts,
-      store: stores.fleet,
-      apply(changes) {
-        raiseFloors(floors, changes);
-        for (const listener of listeners) listener.apply(changes);
-      },
-      clear() {
-        for (const floored of Object.values(floors)) floored.clear();
-        for (const listener of listeners) listener.missed();
-      },
-    }));
-  const { guard } = stores;
-  const alone = { whyNot: () => guard.whyNot?.(), holds: guard.holds };
-  const { holds, whyNot } = fleet ?? alone;
+  const fleet = await instance?.join({
+    limit,
+    apply(changes) {
+      raiseFloors(floors, changes);
+      for (const listener of listeners) listener.apply(changes);
+    },
+    clear() {
+      for (const floored of Object.values(floors)) floored.clear();
+      for (const listener of listeners) listener.missed();
+    },
+  });
   return {
-    mayAdmit: holds,
-    whyNot,
-    lookAtHold: fleet?.lookAtHold ?? createHoldLog({ ...alone, log: parts.log }).look,
-    limitOf: fleet?.limitOf ?? ((plan) => config.planLimits[plan]),
+    ...(instance && fleet ? inFleet(instance, fleet) : alone(parts)),
     changeSecurityState: createSecurityState({ floors, ...(fleet && { fleet }) }),
     fleet,
     listen: (listener) => void listeners.push(listener),
+  };
+}
+
+type Admitting = Pick<Membership, "mayAdmit" | "whyNot" | "checkLease" | "limitOf">;
+
+function inFleet(instance: FleetInstance, { holds }: Fleet): Admitting {
+  return {
+    mayAdmit: holds,
+    whyNot: () => instance.whyNot(),
+    checkLease: () => instance.checkLease(),
+    limitOf: (plan) => instance.limitOf(plan),
+  };
+}
+
+function alone({ config, log, stores: { guard } }: MembershipParts): Admitting {
+  const { holds } = guard;
+  const whyNot = () => guard.whyNot?.();
+  return {
+    mayAdmit: holds,
+    whyNot,
+    checkLease: createLeaseLog({ holds, whyNot, log }).check,
+    limitOf: (plan) => config.planLimits[plan],
   };
 }

@@ -8,16 +8,13 @@ import { createAuditLog, createEventIds } from "../audit/audit-log.ts";
 import type { Clock } from "../base/clock.ts";
 import { programName } from "../base/program.ts";
 import { bounds } from "../bounds.ts";
-import type { Fleet } from "../fleet/fleet.ts";
 import type { WriteLine } from "../http/access-log.ts";
 import { readScreenFiles } from "../http/screen.ts";
 import { ByteBudget } from "../limit/byte-budget.ts";
 import { LoadShedder } from "../limit/load-shedder.ts";
-import type { SharedLimiter } from "../limit/redis/shared-limiter.ts";
 import type { Log } from "../log/log.ts";
 import type { Redact } from "../log/redaction.ts";
 import { createMetrics } from "../metrics/metrics.ts";
-import type { FleetState, ProcessState } from "../metrics/process-meters.ts";
 import type { NameFilePaths } from "../run/resolve-host.ts";
 import { transportLimits } from "../server/transport.ts";
 import { UnreadAnswers } from "../server/unread-answers.ts";
@@ -29,6 +26,7 @@ import { signInMode } from "../sign-in/screen-address.ts";
 import type { Stores } from "../store/stores.ts";
 import { createTraces } from "../traces/traces.ts";
 import { createCaches } from "./caches.ts";
+import { FleetInstance } from "./fleet.ts";
 import { createMembership, type Membership } from "./membership.ts";
 import { meterStores } from "./meters.ts";
 import { openTls } from "./renewed-tls.ts";
@@ -86,46 +84,50 @@ export interface Start {
   readonly closers: Closer[];
 }
 
-/** What the metrics show of parts that are made later. */
-export interface Observed {
-  process?: () => ProcessState;
-}
-
 export type Closer = () => Promise<unknown>;
 
 export type Opened = Awaited<ReturnType<typeof open>>;
 
 /** Step 1: opens what the wiring needs. */
-export async function open({ config, parts, closers }: Start) {
+export async function open(start: Start) {
+  const ground = await openGround(start);
+  const records = await openRecords(start, ground);
+  const fleet = await openFleet(start, { ...ground, ...records });
+  const teamId = await prepareTeam(start, { ...ground, ...fleet });
+  const screen = await openScreen(start);
+  return { ...ground, ...records, ...fleet, teamId, ...screen };
+}
+
+type Ground = Awaited<ReturnType<typeof openGround>>;
+type Records = Awaited<ReturnType<typeof openRecords>>;
+type OpenedFleet = Awaited<ReturnType<typeof openFleet>>;
+
+/** The store, and what stands on nothing else. */
+async function openGround({ config, parts, closers }: Start) {
   const { clock, log } = parts;
-  const files = createSecretFiles(config.dataDir, randomBytes);
   const tls = config.grpcTls && openTls(config.grpcTls, { log });
   if (tls) closers.push(tls.stop);
   const traces = createTraces(parts.version);
   if (traces) closers.push(traces.close);
   const opened = await parts.openStores();
   closers.push(opened.close);
-  const unread = new UnreadAnswers(transportLimits);
-  const bytes = new ByteBudget(config.runBytesMax ?? parts.runBytesMax ?? bounds.runBytesMax);
-  let membership: Membership | undefined;
-  let sharedLimit: SharedLimiter | undefined;
-  const observed: Observed = {};
-  const load = parts.load ?? createLoad({ clock, log });
-  const { leftMs } = opened.guard;
-  const metrics = createMetrics({
-    build: { version: parts.version, node: parts.nodeVersion },
-    unreadAnswerBytes: () => unread.bytes,
-    runBytes: () => bytes.bytes,
-    process: () => observed.process?.(),
-    fleet: () => membership?.fleet && stateOf(membership.fleet),
-    ...((opened.fleet || leftMs) && {
-      leaseLeftSeconds: () => (opened.fleet ? (membership?.fleet?.leftMs() ?? 0) : (leftMs?.() ?? 0)) / 1_000,
-    }),
-    ...(config.sharedLimit && { limitMode: () => sharedLimit?.mode() ?? "shared" }),
-  });
+  const metrics = createMetrics({ version: parts.version, node: parts.nodeVersion });
   const metered = meterStores(opened, { clock, metrics });
-  const system = isEmbedded(config) ? "sqlite" : "mongodb";
-  const stores = traces?.stores(metered, system) ?? metered;
+  const stores = traces?.stores(metered, isEmbedded(config) ? "sqlite" : "mongodb") ?? metered;
+  return {
+    tls,
+    traces,
+    metrics,
+    stores,
+    unread: new UnreadAnswers(transportLimits),
+    bytes: new ByteBudget(config.runBytesMax ?? parts.runBytesMax ?? bounds.runBytesMax),
+    load: parts.load ?? createLoad({ clock, log }),
+  };
+}
+
+/** What is read of the store from the start on, and what is written beside each change of it. */
+async function openRecords({ config, parts, closers }: Start, { stores, metrics }: Ground) {
+  const { clock, log } = parts;
   const audit = createAuditLog({
     clock,
     log,
@@ -135,79 +137,69 @@ export async function open({ config, parts, closers }: Start) {
   });
   // After all that may change something, and before the store.
   closers.push(audit.close);
+  const files = createSecretFiles(config.dataDir, randomBytes);
   const secrets = await loadServiceSecrets(config, files, { stores, log });
   await warnOfOtherPrefix(stores, { keyPrefix: config.keyPrefix, log });
   const serviceToken = config.serviceToken ?? (await files.serviceToken());
   parts.onSecret?.(serviceToken);
-  const caches = createCaches(stores, { clock, metrics });
-  const { signal } = parts;
-  let redisMark: string | null = null;
-  const fleetOfRedis = stores.fleet && {
-    id: stores.fleet.id,
-    newMark: () => randomBytes(4).toString("hex"),
-    // A start compares as it joins: only then can it tell who is alive.
-    marksOf: (others: "all" | "earlier") => membership?.fleet?.redisMarksOf(others) ?? [],
-    onMark(mark: string | undefined) {
-      redisMark = mark ?? null;
-    },
-  };
+  return { audit, secrets, serviceToken, caches: createCaches(stores, { clock, metrics }) };
+}
+
+/** The other instances on the same store, if there may be others, and the limit shared with them. */
+async function openFleet({ config, parts, closers }: Start, opened: Ground & Records) {
+  const { clock, log, onRefused, signal, version } = parts;
+  const { stores, secrets, serviceToken, metrics, caches, tls, traces } = opened;
+  const instance =
+    stores.fleet &&
+    new FleetInstance({
+      config,
+      clock,
+      log,
+      metrics,
+      store: stores.fleet,
+      secrets,
+      serviceToken,
+      version,
+      tls,
+      newId: randomUUID,
+      newRedisMark: () => randomBytes(4).toString("hex"),
+      onRefused,
+      signal,
+    });
   // Before this instance joins: one that can't serve must not count among the others.
-  sharedLimit = await openSharedLimit({
+  const sharedLimit = await openSharedLimit({
     config,
-    fleet: fleetOfRedis,
+    instance,
     clock,
     log,
     metrics,
     spans: traces?.limit,
-    standing: () => membership?.fleet?.standing(),
   });
   if (sharedLimit) closers.push(async () => sharedLimit.close());
-  const limits = sharedLimit && (() => ({ mode: sharedLimit.mode(), redisMark }));
-  membership = await createMembership({
-    config,
-    clock,
-    log,
-    metrics,
-    stores,
-    caches,
-    secrets,
-    serviceToken,
-    tls,
-    signal,
-    limits,
-    onRefused: parts.onRefused,
-    newId: randomUUID,
-    version: parts.version,
-    handsShareOver: () => sharedLimit?.isAllShared() ?? false,
-  });
-  const { fleet, changeSecurityState } = membership;
-  if (fleet) closers.push(fleet.leave);
+  const membership = await createMembership({ config, log, stores, caches, instance, limit: sharedLimit });
+  if (membership.fleet) closers.push(membership.fleet.leave);
+  return { sharedLimit, membership };
+}
+
+/** Writes what a new store begins with. Returns a team that exists; undefined if there is none. */
+async function prepareTeam(
+  { config, parts }: Start,
+  { stores, membership }: Ground & OpenedFleet,
+): Promise<string | undefined> {
+  const { clock } = parts;
+  const { changeSecurityState } = membership;
   if (await stores.isEmpty()) {
     await seed(stores, { clock, changeSecurityState, withDemoTeam: isEmbedded(config) });
   }
   const team = (await stores.teams.find("demo")) ?? (await stores.teams.list({ limit: 1 }))[0];
-  const { screenFolder } = parts;
-  const command = screenCommand(config, parts.command);
-  const screenFiles = screenFolder === undefined ? undefined : await readScreenFiles(screenFolder, command);
-  return {
-    audit,
-    traces,
-    tls,
-    stores,
-    secrets,
-    unread,
-    bytes,
-    metrics,
-    observed,
-    caches,
-    membership,
-    sharedLimit,
-    load,
-    serviceToken,
-    screenFiles,
-    isScreenMissing: screenFolder !== undefined && screenFiles === undefined,
-    teamId: team?.id,
-  };
+  return team?.id;
+}
+
+async function openScreen({ config, parts }: Start) {
+  const { screenFolder, command } = parts;
+  if (screenFolder === undefined) return { screenFiles: undefined, isScreenMissing: false };
+  const screenFiles = await readScreenFiles(screenFolder, screenCommand(config, command));
+  return { screenFiles, isScreenMissing: screenFiles === undefined };
 }
 
 /**
@@ -217,11 +209,6 @@ export async function open({ config, parts, closers }: Start) {
 function screenCommand(config: Config, command = programName): string {
   if (signInMode(config) === "local") return command;
   return command.endsWith(programName) ? programName : "keyrun";
-}
-
-function stateOf(fleet: Fleet): FleetState {
-  const instances = fleet.members().leases.length;
-  return { holds: fleet.holds(), instances };
 }
 
 /**

@@ -1,13 +1,12 @@
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type { FleetOfRedis } from "../limit/redis/redis-logs.ts";
 import type { SharedLimiter } from "../limit/redis/shared-limiter.ts";
 import type { OpenSharedLogs } from "../limit/redis/shared-logs.ts";
-import type { Standing } from "../limit/share.ts";
 import type { Log } from "../log/log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import type { Config } from "../settings/config.ts";
 import type { LimitSpans } from "../traces/limit-spans.ts";
+import type { FleetInstance } from "./fleet.ts";
 import { meterSharedLogs } from "./meters.ts";
 
 /**
@@ -16,22 +15,20 @@ import { meterSharedLogs } from "./meters.ts";
  */
 export async function openSharedLimit({
   config,
-  fleet,
+  instance,
   clock,
   log,
   metrics,
-  standing,
   spans,
 }: {
   readonly config: Pick<Config, "sharedLimit">;
-  readonly fleet: FleetOfRedis | undefined;
+  readonly instance: Pick<FleetInstance, "redis" | "sharePlace"> | undefined;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Pick<Metrics, "callsOf">;
-  readonly standing: () => Standing | undefined;
   readonly spans: LimitSpans | undefined;
 }): Promise<SharedLimiter | undefined> {
-  if (!config.sharedLimit || !fleet) return undefined;
+  if (!config.sharedLimit || !instance) return undefined;
   let why: string | undefined;
   const { openSharedLimiter } = await import("../limit/redis/open-limiter.ts");
   const { ForeignRedis } = await import("../limit/redis/redis-trouble.ts");
@@ -40,9 +37,9 @@ export async function openSharedLimit({
     spans ? async (lost) => spans.logs(await open(lost)) : open;
   const limiter = await openSharedLimiter({
     ...config.sharedLimit,
-    fleet,
+    fleet: instance.redis,
     clock,
-    standing,
+    sharePlace: () => instance.sharePlace(),
     windowMs: bounds.limitWindowMs,
     wrap: (open) => meterSharedLogs(traced(open), { clock, metrics }),
     events: {

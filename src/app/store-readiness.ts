@@ -13,12 +13,12 @@ export interface StoreReadiness {
 export function createStoreReadiness({
   stores: { check },
   mayAdmit,
-  lookAtHold,
+  checkLease,
   log,
 }: {
   readonly stores: Pick<Stores, "check">;
   readonly mayAdmit: () => boolean;
-  readonly lookAtHold: () => void;
+  readonly checkLease: () => void;
   readonly log: Log;
 }): StoreReadiness {
   let watch: StoreWatch | undefined;
@@ -41,7 +41,7 @@ export function createStoreReadiness({
         },
       });
       const look = () => {
-        lookAtHold();
+        checkLease();
         readiness.look();
       };
       const looking = setInterval(look, bounds.readinessLookMs).unref();

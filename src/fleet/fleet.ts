@@ -12,7 +12,7 @@
 import type { FleetService } from "#gen/keyrun/v1/fleet_service_pb.ts";
 import type { ServiceMethods } from "../auth/principal.ts";
 import type { Clock, Timers } from "../base/clock.ts";
-import type { Standing } from "../limit/share.ts";
+import type { SharePlace } from "../limit/share.ts";
 import { fail } from "../refusal/refusal.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import { createBarriers } from "./barrier.ts";
@@ -50,11 +50,11 @@ export interface Fleet {
   members(): { readonly ownId: string | undefined; readonly leases: readonly LeaseRecord[] };
   /**
    * This instance's place among those that share a limit, by order of registration. An instance
-   * that left still counts for `standingMs`, or until another one has taken over its share, for
+   * that left still counts for `shareMs`, or until another one has taken over its share, for
    * twice as long at most. Undefined: no share, because this instance registered less than
-   * `standingMs` ago and took none over, or is not registered.
+   * `shareMs` ago and took none over, or is not registered.
    */
-  standing(): Standing | undefined;
+  sharePlace(): SharePlace | undefined;
   /**
    * Holds no more, ends the heartbeats and removes the own record, so that no later change waits
    * for this instance. Never rejects, and may be repeated.
@@ -98,7 +98,7 @@ export interface FleetParts extends RegistrationParts {
    */
   readonly onView?: (view: ControlView) => void;
   /**
-   * Asked when this instance leaves: whether all that it admitted in the last `standingMs` is in
+   * Asked when this instance leaves: whether all that it admitted in the last `shareMs` is in
    * the shared log. Then another instance may take over its share of the limits at once.
    */
   readonly handsShareOver?: () => boolean;
@@ -115,7 +115,7 @@ export async function joinFleet(parts: FleetParts): Promise<Fleet> {
   const { control, clock, timers, times, events = {} } = parts;
   const lease = createLease(clock, times.leaseMs);
   const observations = createLeaseObservations(clock, lapseMsOf(times));
-  const shares = createShares(clock, times.standingMs);
+  const shares = createShares(clock, times.shareMs);
   let leases: readonly LeaseRecord[] = [];
 
   const registration = createRegistration({
@@ -160,7 +160,7 @@ export async function joinFleet(parts: FleetParts): Promise<Fleet> {
   async function takeOver({ vacant: [share] = [] }: ControlView): Promise<void> {
     const id = registration.ownId();
     // An instance alone counts by itself, and leaves shares to the next fleet.
-    if (parts.facts.alone || isTakingOver || id === undefined || !share || shares.standingOf(id)) return;
+    if (parts.facts.alone || isTakingOver || id === undefined || !share || shares.placeOf(id)) return;
     isTakingOver = true;
     const isTaken = await control.takeOver(id, share).catch(() => false);
     isTakingOver = false;
@@ -225,7 +225,7 @@ export async function joinFleet(parts: FleetParts): Promise<Fleet> {
     announce: pushes.announce,
     nudged: heartbeat.soon,
     members: () => ({ ownId: registration.ownId(), leases }),
-    standing: () => shares.standingOf(registration.ownId()),
+    sharePlace: () => shares.placeOf(registration.ownId()),
     leave,
   };
 }

@@ -54,7 +54,7 @@ export interface FleetTimes {
   /** By how much the rate of a monotonic clock may be wrong: 0.01 is 1 %. */
   readonly clockRateError: number;
   /** How long a departed instance still counts for shares, and a new one has none. */
-  readonly standingMs: number;
+  readonly shareMs: number;
 }
 
 /** The times of the contract; `docs` and the tests of real processes use them as they are. */
@@ -62,7 +62,7 @@ export const fleetTimes: FleetTimes = {
   leaseMs: 5_000,
   beatMs: 250,
   clockRateError: 0.01,
-  standingMs: 60_000,
+  shareMs: 60_000,
 };
 
 /** Added to the wait for a lapse, for what clocks round. */

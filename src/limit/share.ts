@@ -5,15 +5,15 @@ import type { Limiter } from "./limiter.ts";
 /**
  * What this instance itself admitted, counted by `own`, and its share of each team's limit and each
  * key's. The shares of all places add up to the limit: the first ones get one more where it can't
- * be divided. There is no share without a standing: while this instance is new among the others.
+ * be divided. There is no share without a place: while this instance is new among the others.
  */
-export function createShare(own: Limiter, standing: () => Standing | undefined, windowMs: number) {
+export function createShare(own: Limiter, sharePlace: () => SharePlace | undefined, windowMs: number) {
   /** Costs that are under way, by the log. */
   const held = new Map<string, number>();
   const heldOf = (logId: string) => held.get(logId) ?? 0;
 
   function shareFor(limit: number, cost: number): number {
-    const share = shareOf(limit, standing());
+    const share = shareOf(limit, sharePlace());
     if (share === 0 || cost > share) throw refuseFor("redis", noShare);
     return share;
   }
@@ -35,7 +35,7 @@ export function createShare(own: Limiter, standing: () => Standing | undefined, 
   }
 
   return {
-    exists: () => standing() !== undefined,
+    exists: () => sharePlace() !== undefined,
 
     /**
      * Takes the cost from the share; with a key from both shares or from neither. Throws
@@ -54,7 +54,7 @@ export function createShare(own: Limiter, standing: () => Standing | undefined, 
       const { teamId, limit, cost, key } = spend;
       const share = shareFor(limit, cost);
       // Nothing was admitted here of a key without a share: the shared log decides.
-      const hasKeyShare = key !== undefined && shareOf(key.limit, standing()) > 0;
+      const hasKeyShare = key !== undefined && shareOf(key.limit, sharePlace()) > 0;
       const keyShare = hasKeyShare ? { ...key, limit: shareFor(key.limit, cost) } : undefined;
       const seen = own.look(teamId, share, keyShare);
       const underWay = heldOf(teamId);
@@ -74,9 +74,9 @@ export function createShare(own: Limiter, standing: () => Standing | undefined, 
 
     /** What is left of the share; undefined where there is none. */
     look(teamId: string, limit: number, key?: KeyLimit): LimitDecision | undefined {
-      const share = shareOf(limit, standing());
+      const share = shareOf(limit, sharePlace());
       if (share === 0) return undefined;
-      const keyShare = key && { ...key, limit: shareOf(key.limit, standing()) };
+      const keyShare = key && { ...key, limit: shareOf(key.limit, sharePlace()) };
       return withLimits(own.look(teamId, share, keyShare), limit, key);
     },
 
@@ -89,15 +89,15 @@ export function createShare(own: Limiter, standing: () => Standing | undefined, 
 }
 
 /** Whose share of a limit it is: the place among `of`, from 0 on, by order of registration. */
-export interface Standing {
+export interface SharePlace {
   readonly place: number;
   readonly of: number;
 }
 
-/** The share of a limit: a whole number; 0 without a standing. */
-export function shareOf(limit: number, standing: Standing | undefined): number {
-  if (standing === undefined) return 0;
-  const { place, of } = standing;
+/** The share of a limit: a whole number; 0 without a place. */
+export function shareOf(limit: number, sharePlace: SharePlace | undefined): number {
+  if (sharePlace === undefined) return 0;
+  const { place, of } = sharePlace;
   return Math.floor(limit / of) + (place < limit % of ? 1 : 0);
 }
 

@@ -2,12 +2,15 @@ import { collectDefaultMetrics, Gauge, Registry } from "@prometheus-io/client";
 import { type OutageKind, outageKinds } from "../refusal/refusal.ts";
 import { byName, createCounter, gaugesOf } from "./counts.ts";
 import {
+  type Build,
+  buildInfo,
   type CallMeter,
   callMeters,
   type FleetState,
+  fleetGauges,
   fleetMeters,
   type ProcessState,
-  processMeters,
+  processGauges,
   type Service,
 } from "./process-meters.ts";
 import {
@@ -79,6 +82,8 @@ export interface Metrics {
   leaseTaken(): void;
   /** A look-up was refused or delayed because its address has used its allowance. */
   addressAllowanceRefused(): void;
+  /** Shows what these say, too. Call it once, when the parts exist. */
+  observe(sources: MetricSources): void;
   /**
    * Returns all metrics, with those of the event loop and the process, as text in Prometheus'
    * format or in that of OpenMetrics.
@@ -96,21 +101,19 @@ export const metricsTypes: Readonly<Record<MetricsForm, string>> = {
   "application/openmetrics-text": Registry.OPENMETRICS_CONTENT_TYPE,
 };
 
-/** What is read when the metrics are rendered. */
+/** What is read of Keyrun's parts when the metrics are rendered. */
 export interface MetricSources {
-  readonly build: { readonly version: string; readonly node: string };
   /** The bytes of answers that wait for their callers. */
   readonly unreadAnswerBytes: () => number;
   /** Bytes that runs hold. */
   readonly runBytes: () => number;
-  /** Undefined while the process starts. */
-  readonly process?: () => ProcessState | undefined;
-  /** Undefined: this process is in no fleet. */
-  readonly fleet?: () => FleetState | undefined;
+  readonly process?: () => ProcessState;
+  /** Absent: this process is in no fleet. */
+  readonly fleet?: (() => FleetState) | undefined;
   /** Absent where nothing can end this process's right to its store: then there is no metric. */
   readonly leaseLeftSeconds?: (() => number) | undefined;
   /** Absent where this process counts alone: then there is no such metric. */
-  readonly limitMode?: () => LimitMode;
+  readonly limitMode?: (() => LimitMode) | undefined;
 }
 
 /**
@@ -119,7 +122,7 @@ export interface MetricSources {
  */
 const eventLoopLooks = { eventLoopMonitoringPrecision: 100, eventLoopUtilizationTimeout: 1_000 } as const;
 
-export function createMetrics(sources: MetricSources): Metrics {
+export function createMetrics(build: Build): Metrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry, ...eventLoopLooks });
@@ -140,23 +143,8 @@ export function createMetrics(sources: MetricSources): Metrics {
   const runs = runMeters(registers);
   const reads = readCounters(registers);
   const callsOf = callMeters(registers);
-  const fleet = fleetMeters(registers, () => sources.fleet?.());
-  const gauge = gaugesOf(registers);
-  if (sources.leaseLeftSeconds) {
-    gauge(
-      "keyrun_lease_left_seconds",
-      "For how long this instance may still admit requests without a word from MongoDB. Close to 5 while all is well.",
-      sources.leaseLeftSeconds,
-    );
-  }
-  if (sources.limitMode) limitModeGauge(registers, sources.limitMode);
-  processMeters(registers, { build: sources.build, stateNow: () => sources.process?.() });
-  gauge(
-    "keyrun_unread_answer_bytes",
-    "Bytes of answers that wait in memory until their callers read them.",
-    sources.unreadAnswerBytes,
-  );
-  gauge("keyrun_run_bytes", "Bytes that runs have reserved for bodies, texts and outputs.", sources.runBytes);
+  const fleet = fleetMeters(registers);
+  buildInfo(registers, build);
   const outages = outageCounters(registers);
   const backgroundRuns = backgroundRunCounters(registers);
 
@@ -180,11 +168,32 @@ export function createMetrics(sources: MetricSources): Metrics {
     outageRefused: (kind) => outages[kind].add(),
     leaseTaken: fleet.leaseTaken,
     addressAllowanceRefused: addressRefusals.add,
+    observe: (sources) => showSources(registers, sources),
     async render(form = "text/plain") {
       const text = await registry.metrics();
       return form === "text/plain" ? text : asOpenMetrics(text);
     },
   };
+}
+
+function showSources(registers: Registry[], sources: MetricSources): void {
+  const gauge = gaugesOf(registers);
+  fleetGauges(registers, sources.fleet);
+  if (sources.leaseLeftSeconds) {
+    gauge(
+      "keyrun_lease_left_seconds",
+      "For how long this instance may still admit requests without a word from MongoDB. Close to 5 while all is well.",
+      sources.leaseLeftSeconds,
+    );
+  }
+  if (sources.limitMode) limitModeGauge(registers, sources.limitMode);
+  if (sources.process) processGauges(registers, sources.process);
+  gauge(
+    "keyrun_unread_answer_bytes",
+    "Bytes of answers that wait in memory until their callers read them.",
+    sources.unreadAnswerBytes,
+  );
+  gauge("keyrun_run_bytes", "Bytes that runs have reserved for bodies, texts and outputs.", sources.runBytes);
 }
 
 function limitModeGauge(registers: Registry[], limitMode: () => LimitMode): void {

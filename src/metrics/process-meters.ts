@@ -22,30 +22,30 @@ export interface ProcessState {
   readonly expiringKeys: number;
 }
 
-/** What the process is, and what it holds open. */
-export function processMeters(
-  registers: Registry[],
-  {
-    build,
-    stateNow,
-  }: {
-    readonly build: { readonly version: string; readonly node: string };
-    readonly stateNow: () => ProcessState | undefined;
-  },
-): void {
+/** The versions of this process. */
+export interface Build {
+  readonly version: string;
+  readonly node: string;
+}
+
+export function buildInfo(registers: Registry[], { version, node }: Build): void {
   new Gauge({
     name: "keyrun_build_info",
     help: "1, with the versions of this Keyrun and of its Node as labels.",
     labelNames: ["version", "node"],
     registers,
-  }).set(build, 1);
+  }).set({ version, node }, 1);
+}
+
+/** What the process holds open. */
+export function processGauges(registers: Registry[], stateNow: () => ProcessState): void {
   new Gauge({
     name: "keyrun_connections",
     help: "Open connections, by listener.",
     labelNames: ["listener"],
     registers,
     collect() {
-      for (const listener of listenerNames) this.set({ listener }, stateNow()?.connections[listener] ?? 0);
+      for (const listener of listenerNames) this.set({ listener }, stateNow().connections[listener]);
     },
   });
   new Gauge({
@@ -54,29 +54,29 @@ export function processMeters(
     labelNames: ["kind"],
     registers,
     collect() {
-      for (const kind of streamKinds) this.set({ kind }, stateNow()?.openStreams[kind] ?? 0);
+      for (const kind of streamKinds) this.set({ kind }, stateNow().openStreams[kind]);
     },
   });
   const gauge = gaugesOf(registers);
   gauge(
     "keyrun_background_runs",
     "Runs in the background that are under way at this instance.",
-    () => stateNow()?.backgroundRuns.running ?? 0,
+    () => stateNow().backgroundRuns.running,
   );
   gauge(
     "keyrun_oldest_background_run_seconds",
     "How long the oldest run in the background of this instance has been under way; 0 without one.",
-    () => stateNow()?.backgroundRuns.oldestSeconds ?? 0,
+    () => stateNow().backgroundRuns.oldestSeconds,
   );
   gauge(
     "keyrun_active_keys",
     "Keys used at this instance (a run, or VerifyKey with a cost) within the last 5 minutes, a second late, at most 100000.",
-    () => stateNow()?.activeKeys ?? 0,
+    () => stateNow().activeKeys,
   );
   gauge(
     "keyrun_expiring_keys",
     "Keys of all teams that expire within 14 days, counted in the store each minute, at most 10000.",
-    () => stateNow()?.expiringKeys ?? 0,
+    () => stateNow().expiringKeys,
   );
 }
 
@@ -88,13 +88,21 @@ export interface FleetState {
   readonly instances: number;
 }
 
-/** How a fleet does, as this instance sees it. All is 0 for an instance alone. */
-export function fleetMeters(registers: Registry[], stateNow: () => FleetState | undefined) {
+/** The state of a fleet, as this instance sees it. All is 0 for an instance alone. */
+export function fleetGauges(registers: Registry[], stateNow: (() => FleetState) | undefined): void {
   const gauge = gaugesOf(registers);
-  gauge("keyrun_fleet_instances", "Live instances that this one knows of.", () => stateNow()?.instances ?? 0);
-  gauge("keyrun_fleet_lost", "1 while this instance may not admit requests, else 0.", () =>
-    stateNow()?.holds === false ? 1 : 0,
+  gauge(
+    "keyrun_fleet_instances",
+    "Live instances that this one knows of.",
+    () => stateNow?.().instances ?? 0,
   );
+  gauge("keyrun_fleet_lost", "1 while this instance may not admit requests, else 0.", () =>
+    stateNow?.().holds === false ? 1 : 0,
+  );
+}
+
+/** What happens to this instance in its fleet. All is 0 for an instance alone. */
+export function fleetMeters(registers: Registry[]) {
   const settled = createHistogram({
     name: "keyrun_fleet_change_seconds",
     help: "How long changes waited until every instance knew of them.",

@@ -20,7 +20,7 @@ function begin() {
       },
     },
     mayAdmit: () => true,
-    lookAtHold: () => {},
+    checkLease: () => {},
     log: createLog({ level: "info", destination: { write: (line) => void lines.push(line) } }),
   });
   return { store, readiness, end: begin(), logged: () => lines.map((line) => JSON.parse(line)) };

@@ -585,28 +585,28 @@ describe("leaving", () => {
 /** All that it admitted is in the shared log. */
 const hands: Partial<FleetParts> = { handsShareOver: () => true };
 
-describe("the standing", () => {
+describe("the place among those that share a limit", () => {
   test("is none for a minute after joining, and then the place by order of registration", async () => {
     const { join, pass } = setUp();
     const a = await join("a");
     await pass(30_000);
     const b = await join("b");
     await pass(30_000);
-    expect([a.fleet.standing(), b.fleet.standing()]).toEqual([{ place: 0, of: 2 }, undefined]);
+    expect([a.fleet.sharePlace(), b.fleet.sharePlace()]).toEqual([{ place: 0, of: 2 }, undefined]);
     await pass(30_000);
-    expect(b.fleet.standing()).toEqual({ place: 1, of: 2 });
+    expect(b.fleet.sharePlace()).toEqual({ place: 1, of: 2 });
   });
 
   test("counts an instance that left for a minute more, and then closes the gap", async () => {
     const { join, pass } = setUp();
     const [a, b] = [await join("a"), await join("b")];
-    await pass(fleetTimes.standingMs);
+    await pass(fleetTimes.shareMs);
     await Promise.all([a.fleet.leave(), pass(300)]);
-    expect(a.fleet.standing()).toBeUndefined();
-    await pass(fleetTimes.standingMs - 600);
-    expect(b.fleet.standing()).toEqual({ place: 1, of: 2 });
+    expect(a.fleet.sharePlace()).toBeUndefined();
+    await pass(fleetTimes.shareMs - 600);
+    expect(b.fleet.sharePlace()).toEqual({ place: 1, of: 2 });
     await pass(600);
-    expect(b.fleet.standing()).toEqual({ place: 0, of: 1 });
+    expect(b.fleet.sharePlace()).toEqual({ place: 0, of: 1 });
   });
 
   test("of one that left in good order goes to the next that joins, at once, and the others count both as one", async () => {
@@ -614,29 +614,31 @@ describe("the standing", () => {
     const names = ["a", "b", "c"];
     const fleets = [];
     for (const name of names) fleets.push((await join(name, hands)).fleet);
-    await pass(fleetTimes.standingMs);
+    await pass(fleetTimes.shareMs);
     for (const [place, name] of names.entries()) {
       await Promise.all([fleets[place]!.leave(), pass(300)]);
       fleets[place] = (await join(`${name}'`, hands)).fleet;
       await pass(500);
-      expect(fleets.map((fleet) => fleet.standing())).toEqual(
+      expect(fleets.map((fleet) => fleet.sharePlace())).toEqual(
         names.map((_, each) => ({ place: each, of: 3 })),
       );
     }
-    await pass(3 * fleetTimes.standingMs);
-    expect(fleets.map((fleet) => fleet.standing())).toEqual(names.map((_, each) => ({ place: each, of: 3 })));
+    await pass(3 * fleetTimes.shareMs);
+    expect(fleets.map((fleet) => fleet.sharePlace())).toEqual(
+      names.map((_, each) => ({ place: each, of: 3 })),
+    );
   });
 
   test("of one that joined before another left is that one's once it has left", async () => {
     const { join, pass } = setUp();
     const [a, b] = [await join("a", hands), await join("b", hands)];
-    await pass(fleetTimes.standingMs);
+    await pass(fleetTimes.shareMs);
     const late = await join("c", hands);
     await pass(1_000);
-    expect([late.fleet.standing(), b.fleet.standing()]).toEqual([undefined, { place: 1, of: 3 }]);
+    expect([late.fleet.sharePlace(), b.fleet.sharePlace()]).toEqual([undefined, { place: 1, of: 3 }]);
     await Promise.all([a.fleet.leave(), pass(1_000)]);
     // The one that left knew of three.
-    expect([late.fleet.standing(), b.fleet.standing()]).toEqual([
+    expect([late.fleet.sharePlace(), b.fleet.sharePlace()]).toEqual([
       { place: 0, of: 3 },
       { place: 1, of: 2 },
     ]);
@@ -645,26 +647,26 @@ describe("the standing", () => {
   test("is nobody's where the one that left admitted something that Redis does not count, or had none", async () => {
     const { join, pass } = setUp();
     const [a, b] = [await join("a"), await join("b", hands)];
-    await pass(fleetTimes.standingMs);
+    await pass(fleetTimes.shareMs);
     const young = await join("c", hands);
     await pass(500);
     await Promise.all([a.fleet.leave(), young.fleet.leave(), pass(300)]);
     const { fleet } = await join("d", hands);
     await pass(1_000);
-    expect([fleet.standing(), b.fleet.standing()]).toEqual([undefined, { place: 1, of: 4 }]);
+    expect([fleet.sharePlace(), b.fleet.sharePlace()]).toEqual([undefined, { place: 1, of: 4 }]);
   });
 
   test("may be taken over for a minute, and counts for another one", async () => {
     const { join, pass, now } = setUp();
     const [a, b] = [await join("a", hands), await join("b", hands)];
-    await pass(fleetTimes.standingMs);
-    await Promise.all([a.fleet.leave(), pass(fleetTimes.standingMs - 500)]);
+    await pass(fleetTimes.shareMs);
+    await Promise.all([a.fleet.leave(), pass(fleetTimes.shareMs - 500)]);
     expect(now.read().vacant).toEqual([{ slot: 1, place: 0, of: 2 }]);
     await pass(1_000);
     expect(now.read().vacant).toBeUndefined();
-    expect(b.fleet.standing()).toEqual({ place: 1, of: 2 });
-    await pass(fleetTimes.standingMs);
-    expect(b.fleet.standing()).toEqual({ place: 0, of: 1 });
+    expect(b.fleet.sharePlace()).toEqual({ place: 1, of: 2 });
+    await pass(fleetTimes.shareMs);
+    expect(b.fleet.sharePlace()).toEqual({ place: 0, of: 1 });
   });
 
   test("counts an instance that was taken out for a minute more", async () => {
@@ -672,18 +674,18 @@ describe("the standing", () => {
     now.register("dead", instanceFactsOf());
     const { fleet } = await join("a");
     now.remove("dead");
-    await pass(fleetTimes.standingMs - 200);
-    expect(fleet.standing()).toBeUndefined();
+    await pass(fleetTimes.shareMs - 200);
+    expect(fleet.sharePlace()).toBeUndefined();
     await pass(1_000);
-    expect(fleet.standing()).toEqual({ place: 0, of: 1 });
+    expect(fleet.sharePlace()).toEqual({ place: 0, of: 1 });
   });
 
   test("of an instance that was taken out begins anew, and the others count its old and its new record", async () => {
     const { join, pass, now } = setUp();
     const [a, b] = [await join("a"), await join("b")];
-    await pass(fleetTimes.standingMs);
+    await pass(fleetTimes.shareMs);
     now.remove("a-1");
     await pass(600);
-    expect([a.fleet.standing(), b.fleet.standing()]).toEqual([undefined, { place: 1, of: 3 }]);
+    expect([a.fleet.sharePlace(), b.fleet.sharePlace()]).toEqual([undefined, { place: 1, of: 3 }]);
   });
 });

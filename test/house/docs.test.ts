@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { reasons, runReasons } from "#src/refusal/reasons.ts";
 import { commandsOf, docPages, docStories, readActs } from "../harness/doc-page.ts";
 import { readSources } from "../harness/source-facts.ts";
-import { testMetrics } from "../harness/test-metrics.ts";
+import { processState, testMetrics } from "../harness/test-metrics.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const pages = docPages();
@@ -157,7 +157,11 @@ test("the table of metrics names exactly those that exist, and no page names ano
   const table = [...read("docs/metrics.md").matchAll(/^\| `(keyrun_[a-z\d_]+)` \|/gm)].map(
     ([, name]) => name,
   );
-  const sources = { limitMode: () => "shared" as const, leaseLeftSeconds: () => 5 };
+  const sources = {
+    limitMode: () => "shared" as const,
+    leaseLeftSeconds: () => 5,
+    process: () => processState,
+  };
   const rendered = await testMetrics(sources).render();
   const existing = [...rendered.matchAll(/^# TYPE (keyrun_\w+)/gm)].map(([, name = ""]) => name).sort();
   expect(table.sort()).toEqual(existing);

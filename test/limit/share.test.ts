@@ -2,15 +2,15 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { KeyLimit } from "#src/limit/limit-decision.ts";
 import { createLimiter } from "#src/limit/limiter.ts";
-import { createShare, type Standing, shareOf } from "#src/limit/share.ts";
+import { createShare, type SharePlace, shareOf } from "#src/limit/share.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 
 const windowMs = 60_000;
 
-function createTestShare(standing: Standing | undefined) {
+function createTestShare(sharePlace: SharePlace | undefined) {
   const clock = createManualClock();
   const own = createLimiter({ clock, windowMs, logsMax: 10 });
-  return { clock, share: createShare(own, () => standing, windowMs) };
+  return { clock, share: createShare(own, () => sharePlace, windowMs) };
 }
 
 /** Of a cost that was spent under some limit. */

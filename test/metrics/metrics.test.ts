@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { backgroundRunEnds, entries, storeEntities } from "#src/metrics/metrics.ts";
 import { reasons } from "#src/refusal/reasons.ts";
 import { outageKinds } from "#src/refusal/refusal.ts";
-import { seriesOf, testMetrics } from "../harness/test-metrics.ts";
+import { processState, seriesOf, testMetrics } from "../harness/test-metrics.ts";
 
 const reasonNames = Object.keys(reasons) as (keyof typeof reasons)[];
 const nobody = { teamId: undefined, seconds: undefined };
@@ -219,8 +219,8 @@ test("an operation has its series from its first call on, for both outcomes", as
   expect(await has(count("ok"))).toBe(0);
 });
 
-test("the numbers of a process that still starts are 0", async () => {
-  let state: ReturnType<NonNullable<Parameters<typeof testMetrics>[0]>["process"] & object>;
+test("the numbers of a process are those of the moment", async () => {
+  let state = processState;
   const metrics = testMetrics({ process: () => state });
   const read = async () => {
     const series = seriesOf(await metrics.render());

@@ -27,7 +27,7 @@ describeOnRedis("the limit that instances share, traced", () => {
       fleet: fleetOfRedis(),
       fallback: "share",
       clock: systemClock,
-      standing: () => undefined,
+      sharePlace: () => undefined,
       windowMs: 60_000,
       events: { modeChanged: () => {} },
       wrap: (open) => async (lost) => spans.logs(await open(lost)),

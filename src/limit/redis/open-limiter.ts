@@ -54,7 +54,7 @@ export async function checkRedis(
     clock,
     windowMs: bounds.limitWindowMs,
     fallback: "refuse",
-    standing: () => undefined,
+    sharePlace: () => undefined,
     events: { modeChanged: () => {} },
     // One attempt: the operator can repeat it.
     startMsMax: 0,

@@ -4,7 +4,7 @@ import type { LimitMode } from "../../metrics/metrics.ts";
 import { refuseFor, unavailable } from "../../refusal/refusal.ts";
 import { keyLogId, type LimitDecision, type Spend, type TeamLimiter } from "../limit-decision.ts";
 import { createLimiter } from "../limiter.ts";
-import { createShare, type Standing } from "../share.ts";
+import { createShare, type SharePlace } from "../share.ts";
 import type { LimitTimers } from "../timers.ts";
 import { createReconnectingRedis } from "./reconnecting-redis.ts";
 import type { Answer, LogState, OpenSharedLogs } from "./shared-logs.ts";
@@ -19,9 +19,9 @@ import type { Answer, LogState, OpenSharedLogs } from "./shared-logs.ts";
 export async function createSharedLimiter(
   parts: SharedLimiterParts & { readonly open: OpenSharedLogs; readonly timers: LimitTimers },
 ): Promise<SharedLimiter> {
-  const { open, timers, clock, windowMs, fallback, standing, events } = parts;
+  const { open, timers, clock, windowMs, fallback, sharePlace, events } = parts;
   const { teamLogsMax: logsMax, keyLogsMax } = bounds;
-  const share = createShare(createLimiter({ clock, windowMs, logsMax, keyLogsMax }), standing, windowMs);
+  const share = createShare(createLimiter({ clock, windowMs, logsMax, keyLogsMax }), sharePlace, windowMs);
   const teams = createLastKnownCounts(clock, logsMax);
   const keys = createLastKnownCounts(clock, keyLogsMax);
   let bothUntilMs = Number.NEGATIVE_INFINITY;
@@ -123,7 +123,7 @@ export interface SharedLimiterParts {
   /** What this instance does while the shared logs do not answer. */
   readonly fallback: "share" | "refuse";
   /** Undefined: this instance has no share yet. */
-  readonly standing: () => Standing | undefined;
+  readonly sharePlace: () => SharePlace | undefined;
   readonly events: {
     /**
      * Called once for each change of the mode, and never for a request. `cause` says why the shared

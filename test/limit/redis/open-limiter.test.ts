@@ -30,7 +30,7 @@ async function open(redisUrl: string, parts: Partial<OpenLimiterParts> = {}) {
     ...{ redisUrl, fleet: fleetOfRedis(), fallback: "share", clock: systemClock, windowMs },
     // A busy machine may need several attempts.
     startMsMax: 200_000,
-    standing: () => ({ place: 0, of: 1 }),
+    sharePlace: () => ({ place: 0, of: 1 }),
     events: { modeChanged: () => void switches++ },
     ...parts,
   });
@@ -40,7 +40,7 @@ async function open(redisUrl: string, parts: Partial<OpenLimiterParts> = {}) {
 
 const openAll = (server: RedisServer, of: number) =>
   Promise.all(
-    Array.from({ length: of }, (_, place) => open(server.url, { standing: () => ({ place, of }) })),
+    Array.from({ length: of }, (_, place) => open(server.url, { sharePlace: () => ({ place, of }) })),
   );
 
 const accepted = (decisions: readonly LimitDecision[]) => decisions.filter((one) => one.accepted).length;
@@ -79,8 +79,8 @@ describeOnRedis("while Redis does not answer", () => {
         [0, 1, 2].map(async (place) => {
           const proxy = await openTcpProxy({ host: "127.0.0.1", port: server.port });
           onTestFinished(proxy.close);
-          const standing = () => ({ place, of: 3 });
-          return { proxy, limiter: await open(`redis://127.0.0.1:${proxy.port}`, { standing }), passed: 0 };
+          const sharePlace = () => ({ place, of: 3 });
+          return { proxy, limiter: await open(`redis://127.0.0.1:${proxy.port}`, { sharePlace }), passed: 0 };
         }),
       );
       const spend = async (member: (typeof members)[number]) => {

@@ -45,7 +45,7 @@ function openFleet(id: string) {
     const limiter = await openSharedLimiter({
       ...{ redisUrl, fleet, fallback: "refuse", clock: systemClock, timers, windowMs },
       startMsMax: 200_000,
-      standing: () => undefined,
+      sharePlace: () => undefined,
       events: {
         modeChanged({ mode, cause }) {
           seen.modes.push(mode);

@@ -76,7 +76,7 @@ test("the simulation sees instances that hand on a share from which they admitte
 });
 
 test("the simulation sees an instance that takes all for its share", async () => {
-  const standing = () => ({ place: 0, of: 1 });
-  const total = await runAll({ faults: true, joinsAndLeaves: false, standing }, 30);
+  const sharePlace = () => ({ place: 0, of: 1 });
+  const total = await runAll({ faults: true, joinsAndLeaves: false, sharePlace }, 30);
   expect(total.overBound).toBeGreaterThan(0);
 });

@@ -40,7 +40,7 @@ async function open(parts: Partial<SharedLimiterParts> = {}) {
       redis.lost = lost;
       return logs;
     },
-    ...{ fallback: "share", standing: () => ({ place: 0, of: 2 }) },
+    ...{ fallback: "share", sharePlace: () => ({ place: 0, of: 2 }) },
     windowMs,
     events: {
       modeChanged: ({ mode, cause }) => seen.happened.push(`${mode}: ${cause}`),

@@ -2,7 +2,7 @@ import type { Clock } from "#src/base/clock.ts";
 import { createShares, type Shares } from "#src/fleet/shares.ts";
 import { createSharedLimiter, type SharedLimiter } from "#src/limit/redis/shared-limiter.ts";
 import type { Answer, Ask, OpenSharedLogs, SharedLogs } from "#src/limit/redis/shared-logs.ts";
-import type { Standing } from "#src/limit/share.ts";
+import type { SharePlace } from "#src/limit/share.ts";
 import { SlidingLog } from "#src/limit/sliding-log.ts";
 import type { LimitTimers } from "#src/limit/timers.ts";
 import { instanceFactsOf } from "../../harness/instance-facts.ts";
@@ -23,8 +23,8 @@ export interface ScheduleKinds {
   readonly rollingRestarts?: boolean;
   /** Replaces what an instance says of itself when it leaves, to break it on purpose. */
   readonly handsShareOver?: (own: boolean) => boolean;
-  /** Replaces what an instance believes of its standing, to break it on purpose. */
-  readonly standing?: (standing: Standing | undefined) => Standing | undefined;
+  /** Replaces what an instance believes of its sharePlace, to break it on purpose. */
+  readonly sharePlace?: (sharePlace: SharePlace | undefined) => SharePlace | undefined;
 }
 
 export interface ScheduleOutcome {
@@ -100,7 +100,7 @@ export async function runSchedule(seed: number, kinds: ScheduleKinds): Promise<S
       timers: instance.timers,
       open: openFor(instance),
       fallback: "share",
-      standing: () => (kinds.standing ?? ((own) => own))(instance.standing()),
+      sharePlace: () => (kinds.sharePlace ?? ((own) => own))(instance.sharePlace()),
       windowMs,
       events: { modeChanged: ({ mode }) => (mode === "share" ? tally.switches++ : tally.returns++) },
     }).catch(() => undefined);
@@ -114,7 +114,7 @@ export async function runSchedule(seed: number, kinds: ScheduleKinds): Promise<S
       await sleep(between(1, 100));
       instance.shares.see(view);
       const [share] = view.vacant ?? [];
-      if (share && !instance.standing() && control.takeOver(instance.id, share)) tally.handed++;
+      if (share && !instance.sharePlace() && control.takeOver(instance.id, share)) tally.handed++;
       for (const slot of instance.shares.longVacant()) control.dropVacant(slot);
       await sleep(between(100, 600));
     }
@@ -280,7 +280,7 @@ interface Instance {
   onBreak: (cause: string) => void;
   /** It registered just now. The first ones have been there for a window. */
   joined(): void;
-  standing(): Standing | undefined;
+  sharePlace(): SharePlace | undefined;
 }
 
 function createInstance(
@@ -317,6 +317,6 @@ function createInstance(
       shares.joined(id);
       agoMs = 0;
     },
-    standing: () => shares.standingOf(id),
+    sharePlace: () => shares.placeOf(id),
   };
 }
