@@ -97,12 +97,6 @@ describe.each(Object.entries(entries))("over %s", (_, make) => {
     for (let i = 0; i < 2; i++) expect(await run(value, address)).toMatchObject({ kind: "ok" });
   });
 
-  test("one address spends nothing of another's", async () => {
-    await exhaust(newAddress());
-    const outcome = await run(keyrun.unknownKey(), newAddress());
-    expect(outcome.headers.get("ratelimit-remaining")).toBe("59");
-  });
-
   test("a bad form, an id known to be absent, a wrong secret and a revoked key cost no look-up", async () => {
     const address = newAddress();
     const key = await keyrun.newKey(await keyrun.newTeam());
@@ -117,15 +111,6 @@ describe.each(Object.entries(entries))("over %s", (_, make) => {
       expect(outcome.headers.get("ratelimit")).toBe('"address";r=59;t=60');
     }
     expect(store.reads).toBe(readsBefore);
-  });
-
-  test("a look-up that finds a good key spends nothing", async () => {
-    const address = newAddress();
-    for (let i = 0; i < 3; i++) {
-      const { value } = await keyrun.newKey(await keyrun.newTeam());
-      expect(await run(value, address)).toMatchObject({ kind: "ok" });
-    }
-    expect((await run("nonsense", address)).headers.get("ratelimit-remaining")).toBe("60");
   });
 
   test("at the bound look-ups run one at a time, and one that waits too long gets 503", async () => {

@@ -131,48 +131,6 @@ describe("reads of the store", () => {
 });
 
 describe("a floor", () => {
-  test("voids a cached record at once", async () => {
-    const { cache, put } = createTestCache();
-    put("a", 1);
-    await cache.load("a");
-    put("a", 2);
-    cache.raise("a", 2);
-    expect(cache.peek("a")).toBeUndefined();
-    expect(await cache.load("a")).toEqual({ id: "a", version: 2 });
-  });
-
-  test("voids a read that is running, and the store is read again", async () => {
-    const { cache, put, hold, release, reads } = createTestCache();
-    put("a", 1);
-    hold();
-    const found = cache.load("a");
-    put("a", 2);
-    cache.raise("a", 2);
-    release();
-    expect(await found).toEqual({ id: "a", version: 2 });
-    expect(cache.peek("a")).toEqual({ id: "a", version: 2 });
-    expect(reads()).toBe(2);
-  });
-
-  test("voids a running read that found nothing, because the id may have been created meanwhile", async () => {
-    const { cache, put, hold, release } = createTestCache();
-    hold();
-    const found = cache.load("a");
-    cache.raise("a", 1, put("a", 1));
-    release();
-    expect(await found).toEqual({ id: "a", version: 1 });
-    expect(cache.peek("a")).toEqual({ id: "a", version: 1 });
-  });
-
-  test("voids the cached absence of an id", async () => {
-    const { cache, put } = createTestCache();
-    await cache.load("a");
-    put("a", 1);
-    cache.raise("a", 1);
-    expect(cache.peek("a")).toBeUndefined();
-    expect(await cache.load("a")).toEqual({ id: "a", version: 1 });
-  });
-
   test("of a deletion lets the next read find nothing", async () => {
     const { cache, put, remove, reads } = createTestCache();
     put("a", 1);
@@ -278,7 +236,6 @@ describe("a floor", () => {
     expect(await found).toEqual({ id: "a", version: 2 });
     expect(reads()).toBe(2);
   });
-
   test("holds for a look-up at any moment around the arrival of an older read", async () => {
     for (let moments = 0; moments < 20; moments++) {
       const { cache, put, hold, release } = createTestCache();

@@ -57,33 +57,6 @@ test("what is told of a fleet is read when the metrics are", async () => {
   expect(await told()).toEqual([2, 1]);
 });
 
-test("a request is counted once, under its entry, its outcome and the outcome's status", async () => {
-  const metrics = testMetrics();
-  metrics.requestEnded("rest", "RATE_LIMIT_EXCEEDED", nobody);
-  metrics.requestEnded("rest", "RATE_LIMIT_EXCEEDED", nobody);
-  metrics.requestEnded("grpc", "OK", nobody);
-  const counted = [...seriesOf(await metrics.render())].filter(
-    ([name, value]) => value > 0 && !name.startsWith("keyrun_build_info"),
-  );
-  expect(counted).toEqual([
-    ['keyrun_requests_total{entry="rest",outcome="RATE_LIMIT_EXCEEDED",status="429"}', 2],
-    ['keyrun_requests_total{entry="grpc",outcome="OK",status="200"}', 1],
-  ]);
-});
-
-test("a run is running from its start to its end, and its seconds fall in their bucket", async () => {
-  const metrics = testMetrics();
-  metrics.runStarted();
-  metrics.runStarted();
-  expect(seriesOf(await metrics.render()).get("keyrun_runs_running")).toBe(2);
-  metrics.runEnded({ ...run, outcome: "APP_FAILED", seconds: 0.3 });
-  const series = seriesOf(await metrics.render());
-  expect(series.get("keyrun_runs_running")).toBe(1);
-  expect(series.get('keyrun_run_seconds_bucket{le="0.25",result="failed"}')).toBe(0);
-  expect(series.get('keyrun_run_seconds_bucket{le="0.5",result="failed"}')).toBe(1);
-  expect(series.get('keyrun_run_seconds_sum{result="failed"}')).toBe(0.3);
-});
-
 test("runs that an app refused have a series of their own, apart from those that it failed", async () => {
   const metrics = testMetrics();
   metrics.runEnded({ ...run, outcome: "APP_REFUSED" });
@@ -119,13 +92,6 @@ test("in the form of OpenMetrics all series are the same, and the other form sta
   expect(seriesOf(text)).toEqual(before);
 });
 
-test("two registries in one process know nothing of each other", async () => {
-  const [one, other] = [testMetrics(), testMetrics()];
-  one.cachedKeyHit();
-  expect(seriesOf(await one.render()).get("keyrun_cached_key_hits_total")).toBe(1);
-  expect(seriesOf(await other.render()).get("keyrun_cached_key_hits_total")).toBe(0);
-});
-
 test("a request's seconds fall in the bucket of its entry and outcome, and a stream's in none", async () => {
   const metrics = testMetrics();
   metrics.requestEnded("rest", "APP_TIMEOUT", { teamId: undefined, seconds: 0.3 });
@@ -137,19 +103,6 @@ test("a request's seconds fall in the bucket of its entry and outcome, and a str
   const buckets = ["0.1", "0.25", "0.5", "30", "+Inf"].map((le) => of("bucket", `le="${le}",`));
   expect(buckets).toEqual([0, 1, 2, 2, 2]);
   expect([of("sum"), of("count")]).toEqual([0.55, 2]);
-});
-
-test("a team's requests are counted by how they ended, and those without a proven key for no team", async () => {
-  const metrics = testMetrics();
-  const acme = { teamId: "acme", seconds: undefined };
-  const ends = ["OK", "OK", "RATE_LIMIT_EXCEEDED", "INVALID_JSON", "CANCELLED", "APP_FAILED"] as const;
-  for (const outcome of ends) metrics.requestEnded("rest", outcome, acme);
-  for (let n = 0; n < 1_000; n++) metrics.requestEnded("rest", "INVALID_API_KEY", nobody);
-  const series = seriesOf(await metrics.render());
-  const of = (outcome: string) => series.get(`keyrun_team_requests_total{team="acme",outcome="${outcome}"}`);
-  expect(["ok", "limited", "refused", "cancelled", "failed"].map(of)).toEqual([2, 1, 1, 1, 1]);
-  const teams = [...series.keys()].flatMap((name) => /team="(\w+)"/.exec(name)?.[1] ?? []);
-  expect([...new Set(teams)]).toEqual(["other", "acme"]);
 });
 
 const teamsMany = 10_000;
@@ -205,18 +158,6 @@ test("no metric has a label for the team and one for the app", async () => {
   const names = [...seriesOf(await metrics.render()).keys()];
   expect(names.filter((name) => /\bteam="/.test(name) && /\bapp="/.test(name))).toEqual([]);
   expect(names.filter((name) => /\bteam="acme"|\bapp="echo"/.test(name)).length).toBeGreaterThan(10);
-});
-
-test("an operation has its series from its first call on, for both outcomes", async () => {
-  const metrics = testMetrics();
-  const find = metrics.callsOf("store", "keys.find");
-  const has = async (series: string) => seriesOf(await metrics.render()).get(series);
-  const count = (outcome: string) =>
-    `keyrun_store_call_seconds_count{operation="keys.find",outcome="${outcome}"}`;
-  expect(await has(count("ok"))).toBeUndefined();
-  find.failed(0.2);
-  expect(await has(count("failed"))).toBe(1);
-  expect(await has(count("ok"))).toBe(0);
 });
 
 test("the numbers of a process are those of the moment", async () => {

@@ -1,53 +1,25 @@
-import { createClient } from "@connectrpc/connect";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { createBrowser } from "../harness/browser.ts";
-import { freePort } from "../harness/free-port.ts";
-import { type Forgery, passIssuer, startIssuer } from "../harness/issuer.ts";
-import { startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import type { Forgery } from "../harness/issuer.ts";
+import { email, sessionOf, startWithIssuer } from "./with-issuer.ts";
 
-const email = "ada@example.com";
-
-type Options = Parameters<typeof startIssuer>[1] & { readonly settings?: Readonly<Record<string, string>> };
-
-async function startBoth({ settings, ...options }: Options = {}) {
-  const port = await freePort();
-  const publicUrl = `http://127.0.0.1:${port}`;
-  const issuer = await startIssuer(`${publicUrl}/sign-in/callback`, options);
-  issuer.state.accounts.set("ada", { email, email_verified: true });
-  const keyrun = await startKeyrun({
-    settings: { KEYRUN_PORT: String(port), ...issuer.settings(publicUrl), ...settings },
-  });
-  let closing: Promise<void> | undefined;
-  const close = () => {
-    closing ??= Promise.all([keyrun.close(), issuer.close()]).then(() => {});
-    return closing;
-  };
+async function startBoth(options: Parameters<typeof startWithIssuer>[0] = {}) {
+  const both = await startWithIssuer(options);
   /** Where the browser is sent after the sign-in, and who is then signed in. */
   async function signIn(forgery?: Forgery) {
-    issuer.state.forgery = forgery;
-    const browser = createBrowser(publicUrl);
-    const { headers } = await browser.load(await passIssuer(browser, `${publicUrl}/sign-in`, "ada"));
-    const session = createClient(SessionService, browser.transport).getSession({});
-    return {
-      location: headers.location ?? "",
-      email: await session.then(
-        (found) => found.email,
-        () => undefined,
-      ),
-    };
+    both.issuer.state.forgery = forgery;
+    const { browser, callback } = await both.begin();
+    const { headers } = await browser.load(callback);
+    const session = await sessionOf(browser).catch(() => undefined);
+    return { location: headers.location ?? "", email: session?.email };
   }
-  return { issuer, keyrun, publicUrl, close, signIn };
+  return { ...both, signIn };
 }
 
-type Both = Awaited<ReturnType<typeof startBoth>>;
+const both = closedAtEnd(await startBoth());
 
 describe("an issuer that says in its userinfo alone", () => {
-  let both: Both;
-  beforeAll(async () => {
-    both = await startBoth();
-  });
-  afterAll(() => both.close());
   const refused = { location: "/sign-in?error=email_not_verified&return_to=%2F", email: undefined };
 
   test("that the e-mail is verified signs people in, as Okta", async () => {
@@ -106,13 +78,8 @@ test("an issuer that names Basic and refuses it from this client needs the other
 });
 
 describe("what the log says of sign-ins at the default level", () => {
-  let both: Both;
-  beforeAll(async () => {
-    both = await startBoth();
-  });
-  afterAll(() => both.close());
-
   test("is why each was refused, alike ones joined, and who may see nothing", async () => {
+    const both = await startBoth();
     const past = Math.floor(Date.UTC(2020, 0) / 1_000);
     const unsaid = { claims: { email_verified: undefined }, userinfo: { email_verified: undefined } };
     const forgeries: [detail: string, Forgery][] = [

@@ -1,19 +1,11 @@
-import { createClient } from "@connectrpc/connect";
 import { describe, expect, test } from "vitest";
-import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { type Browser, createBrowser } from "../harness/browser.ts";
 import { closedAtEnd } from "../harness/closed-at-end.ts";
-import { freePort } from "../harness/free-port.ts";
-import { passIssuer, startIssuer } from "../harness/issuer.ts";
-import { startKeyrun } from "../harness/keyrun.ts";
+import { passIssuer } from "../harness/issuer.ts";
+import { sessionOf, startWithIssuer } from "./with-issuer.ts";
 
-const port = await freePort();
-const publicUrl = `http://127.0.0.1:${port}`;
-const issuer = closedAtEnd(await startIssuer(`${publicUrl}/sign-in/callback`));
-for (const name of ["ada", "bob"]) {
-  issuer.state.accounts.set(name, { email: `${name}@example.com`, email_verified: true });
-}
-closedAtEnd(await startKeyrun({ settings: { KEYRUN_PORT: String(port), ...issuer.settings(publicUrl) } }));
+const { publicUrl, issuer } = closedAtEnd(await startWithIssuer());
+issuer.state.accounts.set("bob", { email: "bob@example.com", email_verified: true });
 
 const paths = ["/settings/team/one/api-keys", "/settings/team/two/api-keys", "/activity"];
 
@@ -32,7 +24,6 @@ async function beginInTabs(browser: Browser, account = "ada"): Promise<string[]>
   return callbacks;
 }
 
-const sessionOf = (browser: Browser) => createClient(SessionService, browser.transport).getSession({});
 const signInCookies = ({ cookies }: Browser) =>
   [...cookies.keys()].filter((name) => name.startsWith("keyrun-sign-in"));
 const sessionCookie = ({ cookies }: Browser) => [...cookies].find(([name]) => /^keyrun-\d+$/.test(name))?.[1];

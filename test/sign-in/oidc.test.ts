@@ -1,20 +1,15 @@
 import { createClient } from "@connectrpc/connect";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import { AuditChannel, AuditOutcome } from "#gen/keyrun/v1/audit_event_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
-import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { type Browser, createBrowser } from "../harness/browser.ts";
 import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { freePort } from "../harness/free-port.ts";
-import { clientSecret, type Forgery, passIssuer, startIssuer } from "../harness/issuer.ts";
+import { clientSecret, type Forgery } from "../harness/issuer.ts";
 import { startKeyrun } from "../harness/keyrun.ts";
+import { sessionOf, startWithIssuer } from "./with-issuer.ts";
 
-const port = await freePort();
-const publicUrl = `http://127.0.0.1:${port}`;
-const issuer = closedAtEnd(await startIssuer(`${publicUrl}/sign-in/callback`));
-const keyrun = closedAtEnd(
-  await startKeyrun({ settings: { KEYRUN_PORT: String(port), ...issuer.settings(publicUrl) } }),
-);
+const { publicUrl, issuer, keyrun, begin } = closedAtEnd(await startWithIssuer());
 afterEach(() => {
   issuer.state.forgery = undefined;
 });
@@ -29,17 +24,11 @@ function newAccount(facts: Record<string, unknown> = {}) {
   return { id, email: email.toLowerCase() };
 }
 
-async function begin(account: string, path = "/sign-in") {
-  const browser = createBrowser(publicUrl);
-  return { browser, callback: await passIssuer(browser, publicUrl + path, account) };
-}
-
 async function signIn(account: string, path?: string) {
   const { browser, callback } = await begin(account, path);
   return { browser, callback, answer: await browser.load(callback) };
 }
 
-const sessionOf = (browser: Browser) => createClient(SessionService, browser.transport).getSession({});
 const sessionCookies = ({ cookies }: Browser) =>
   [...cookies.keys()].filter((name) => /^keyrun-\d+$/.test(name));
 
@@ -237,41 +226,30 @@ describe("an issuer that can't be reached", () => {
     const url = `http://127.0.0.1:${port}`;
     const settings = { ...issuer.settings(url), KEYRUN_OIDC_ISSUER: `http://127.0.0.1:${issuerPort}` };
     const own = await startKeyrun({ settings: { KEYRUN_PORT: String(port), ...settings } });
-    try {
-      const answer = await createBrowser(url).load(`${url}/sign-in`);
-      expect(answer).toMatchObject({
-        status: 302,
-        headers: { location: "/sign-in?error=provider_unavailable&return_to=%2F" },
-      });
-      const warnings = own.logLines.filter((line) => line.includes('"level":"warn"')).join("");
-      expect(warnings).toContain(`connect ECONNREFUSED 127.0.0.1:${issuerPort}`);
-      expect(warnings).not.toContain("fetch failed");
-      // The page itself is not redirected again.
-      expect((await createBrowser(url).load(`${url}/sign-in?error=failed`)).status).not.toBe(302);
-    } finally {
-      await own.close();
-    }
+    onTestFinished(() => own.close());
+    const answer = await createBrowser(url).load(`${url}/sign-in`);
+    expect(answer).toMatchObject({
+      status: 302,
+      headers: { location: "/sign-in?error=provider_unavailable&return_to=%2F" },
+    });
+    const warnings = own.logLines.filter((line) => line.includes('"level":"warn"')).join("");
+    expect(warnings).toContain(`connect ECONNREFUSED 127.0.0.1:${issuerPort}`);
+    expect(warnings).not.toContain("fetch failed");
+    // The page itself is not redirected again.
+    expect((await createBrowser(url).load(`${url}/sign-in?error=failed`)).status).not.toBe(302);
   });
 });
 
 test("an issuer that does not accept Keyrun's secret is reported to the operator, in a warning without the secret", async () => {
-  const port = await freePort();
-  const url = `http://127.0.0.1:${port}`;
-  const known = await startIssuer(`${url}/sign-in/callback`);
-  const settings = { ...known.settings(url), KEYRUN_OIDC_CLIENT_SECRET: "another-secret" };
-  const own = await startKeyrun({ settings: { KEYRUN_PORT: String(port), ...settings } });
-  try {
-    known.state.accounts.set("a", { email: "a@example.com", email_verified: true });
-    const browser = createBrowser(url);
-    const answer = await browser.load(await passIssuer(browser, `${url}/sign-in`, "a"));
-    expect(answer.headers.location).toBe("/sign-in?error=provider_unavailable&return_to=%2F");
-    const warnings = own.logLines.filter((line) => line.includes('"level":"warn"'));
-    expect(warnings.join("")).toContain("invalid_client");
-    expect(warnings.join("")).not.toContain("another-secret");
-  } finally {
-    await own.close();
-    await known.close();
-  }
+  const settings = { KEYRUN_OIDC_CLIENT_SECRET: "another-secret" };
+  const other = await startWithIssuer({ settings });
+  onTestFinished(other.close);
+  const { browser, callback } = await other.begin();
+  const answer = await browser.load(callback);
+  expect(answer.headers.location).toBe("/sign-in?error=provider_unavailable&return_to=%2F");
+  const warnings = other.keyrun.logLines.filter((line) => line.includes('"level":"warn"'));
+  expect(warnings.join("")).toContain("invalid_client");
+  expect(warnings.join("")).not.toContain("another-secret");
 });
 
 test("the log lines of refused sign-ins hold no code, no token and no secret", async () => {
