@@ -16,7 +16,7 @@ import type { CallMeter } from "../metrics/process-meters.ts";
 import { rowOf } from "../refusal/reasons.ts";
 import { Refusal, refusalFrom } from "../refusal/refusal.ts";
 import type { RunSlots } from "../run/run-slots.ts";
-import { type Runner, type StreamRunner, tellEnd } from "../run/runner.ts";
+import { observeEnd, type Runner, type StreamRunner } from "../run/runner.ts";
 import type { Stores } from "../store/stores.ts";
 import type { RunEnded } from "../usage/usage.ts";
 
@@ -229,7 +229,7 @@ export function createStreamMeters({
     };
     const failed = (thrown: unknown) => ended(refusalFrom(thrown).reason);
     try {
-      return tellEnd(await stream(run), {
+      return observeEnd(await stream(run), {
         whole: () => ended("OK"),
         left: () => ended("CANCELLED"),
         failed,

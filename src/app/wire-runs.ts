@@ -163,12 +163,12 @@ function ownersOf({ membership: { fleet }, randomBytes }: Parameters<typeof wire
 
 /** Tells in the log of each failed run in the background, whose request was answered before. */
 function tellingOf(run: Runner, log: Log): Runner {
-  return async (order) => {
+  return async (asked) => {
     try {
-      return await run(order);
+      return await run(asked);
     } catch (thrown) {
       const { reason, cause } = refusalFrom(thrown);
-      const { requestId, runId, teamId, app } = order;
+      const { requestId, runId, teamId, app } = asked;
       if (reason !== "RUN_CANCELLED") {
         log.warn(
           { reason, requestId, runId, teamId, appId: app.id, cause },

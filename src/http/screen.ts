@@ -139,8 +139,8 @@ async function withCommand({ plain, contentType }: StaticBody, command: string):
   const html = Buffer.from(plain)
     .toString()
     .replace(/(?<=<meta name="keyrun-command" content=")[^"]*/, () => htmlOf(command));
-  const told = Buffer.from(html);
-  return createStaticBody(told, { contentType, compressed: await compress(told, { brotliQuality: 11 }) });
+  const bytes = Buffer.from(html);
+  return createStaticBody(bytes, { contentType, compressed: await compress(bytes, { brotliQuality: 11 }) });
 }
 
 const contentTypes: Readonly<Record<string, string>> = {

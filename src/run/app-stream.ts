@@ -17,7 +17,7 @@ import type { CheckRight, RightsWatch, WatchRights } from "./watch-rights.ts";
  */
 export class AppStream implements AsyncIterableIterator<StreamAppResponse, undefined> {
   readonly #parts: AppStreamParts;
-  readonly #order: Promise<StreamOrder>;
+  readonly #request: Promise<StreamRequest>;
   #run: Run | undefined;
   #pieces: Promise<AsyncIterator<string>> | undefined;
   #rights: RightsWatch | undefined;
@@ -29,11 +29,11 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
   #isOver = false;
   #release = () => {};
 
-  constructor(parts: AppStreamParts, order: Promise<StreamOrder>) {
+  constructor(parts: AppStreamParts, request: Promise<StreamRequest>) {
     this.#parts = parts;
-    this.#order = order;
+    this.#request = request;
     // The one that returns it may not have asked for a message.
-    order.catch(() => {});
+    request.catch(() => {});
   }
 
   [Symbol.asyncIterator](): this {
@@ -64,7 +64,7 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
   }
 
   async #start(): Promise<StreamAppResponse | undefined> {
-    const { run: asked, checkRight } = await this.#order;
+    const { run: asked, checkRight } = await this.#request;
     if (this.#isOver) return undefined;
     const run = this.#runOf(asked);
     this.#run = run;
@@ -168,7 +168,7 @@ export interface AppStreamParts {
 }
 
 /** What a stream runs, and the check of the rights that it needs until its end. */
-export interface StreamOrder {
+export interface StreamRequest {
   readonly run: Run;
   readonly checkRight: CheckRight;
 }

@@ -27,12 +27,12 @@ export function startCall(
   channel: ChannelLease,
   method: GrpcMethod,
   { run, message, cleanWords }: GrpcRequest,
-  { msLeft, msTold, timers }: CallTimes,
+  { msLeft, msSent, timers }: CallTimes,
   answer: GrpcAnswer,
 ): GrpcCall {
   const connection = channel.client.getChannel();
   const isConnected = connection.getConnectivityState(false) === connectivityState.READY;
-  const deadline = isConnected ? Number.POSITIVE_INFINITY : systemClock.unixMs() + msTold();
+  const deadline = isConnected ? Number.POSITIVE_INFINITY : systemClock.unixMs() + msSent();
   const call = connection.createCall(grpcPaths[method], deadline, null, null, null);
   const cancel = () => call.cancelWithStatus(status.CANCELLED, "Cancelled by Keyrun.");
   const noConnection = isConnected ? neverLate : callIfNotConnected(channel, timers, cancel);
@@ -45,7 +45,7 @@ export function startCall(
   metadata.set("x-request-id", run.requestId);
   const carried = traceHeaders(run.traceContext);
   for (let at = 0; at + 1 < carried.length; at += 2) metadata.set(carried[at] ?? "", carried[at + 1] ?? "");
-  metadata.set("grpc-timeout", `${Math.max(1, Math.ceil(msTold()))}m`);
+  metadata.set("grpc-timeout", `${Math.max(1, Math.ceil(msSent()))}m`);
   call.start(metadata, {
     onReceiveMetadata(head) {
       hasHead = true;
@@ -72,7 +72,7 @@ export function startCall(
 
   function failed(code: status, details: string, trailer: Metadata): Refusal {
     // Many servers reset a call at its deadline, and so may be earlier than the caller's timer.
-    const isReset = code === status.CANCELLED && msTold() <= 0;
+    const isReset = code === status.CANCELLED && msSent() <= 0;
     if (isReset || code === status.DEADLINE_EXCEEDED) {
       return isOfCaller()
         ? fail("DEADLINE_EXCEEDED", { mayHaveRun: true })
@@ -91,7 +91,7 @@ export function startCall(
 
   /** Whether the deadline that has passed, or is about to, is the caller's and not the app's. */
   function isOfCaller(): boolean {
-    return msTold() < Math.min(msLeft(), runBounds.backendDeadlineErrorMsMax);
+    return msSent() < Math.min(msLeft(), runBounds.backendDeadlineErrorMsMax);
   }
 
   function unreachable(code: status, details: string, isLate: boolean): Refusal {
@@ -127,15 +127,15 @@ export type CallOutcome =
 export interface GrpcCall {
   /** Asks for one message. */
   read(): void;
-  /** Ends the call soon; `onEnd` tells. */
+  /** Ends the call soon. `onEnd` is called then. */
   cancel(): void;
 }
 
 export interface CallTimes {
   /** How much is left of the time that the app may take, in milliseconds. */
   msLeft(): number;
-  /** The same as the app is told: less, where the caller's deadline is earlier. */
-  msTold(): number;
+  /** What is sent to the app: less, if the deadline of the caller is earlier. */
+  msSent(): number;
   readonly timers: Timers;
 }
 

@@ -24,10 +24,10 @@ import {
   appFailed,
   type BackendRunner,
   type CallTrace,
-  deadlineToTell,
   endedBy,
   type RemoteBackend,
   type Run,
+  sentDeadline,
 } from "./runner.ts";
 import { Mailbox, type PieceSource } from "./stream/piece-source.ts";
 import { wholeOutput } from "./stream/running-streams.ts";
@@ -53,10 +53,10 @@ export function createGrpcRunner(
   setLogVerbosity(logVerbosity.NONE);
   const cleanWords = createCleanWords(redact, []);
   const timesOf = (run: Run, deadlineMs: number): CallTimes => {
-    const toldMs = deadlineToTell(run, deadlineMs, clock);
+    const sentMs = sentDeadline(run, deadlineMs, clock);
     return {
       msLeft: () => deadlineMs - clock.monotonicMs(),
-      msTold: () => toldMs - clock.monotonicMs(),
+      msSent: () => sentMs - clock.monotonicMs(),
       timers,
     };
   };

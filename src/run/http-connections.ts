@@ -60,9 +60,7 @@ export interface AppConnections {
   lastUseMs: number;
 }
 
-/**
- * Makes room: forgets the apps without a run since then, or else all that have none at the moment.
- */
+/** Makes room: forgets the apps that were not run since then. If there are none, all idle ones. */
 function forgetIdle(apps: Map<string, AppConnections>, untilMs: number): void {
   const sizeBefore = apps.size;
   const forget = (isOld: (app: AppConnections) => boolean) => {

@@ -193,7 +193,7 @@ export interface HttpCall {
   /** Names and values, alternating. The exchange adds `X-Keyrun-Deadline-Ms` and the length. */
   readonly headers: readonly string[];
   readonly body: Buffer;
-  /** The monotonic time that `X-Keyrun-Deadline-Ms` tells as the whole milliseconds left. */
+  /** In monotonic time. `X-Keyrun-Deadline-Ms` has the whole milliseconds that are left. */
   readonly deadlineMs: number;
   /** Called with the status of the answer. */
   answered?(status: number): void;

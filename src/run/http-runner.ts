@@ -21,9 +21,9 @@ import {
   appFailed,
   type BackendRunner,
   type CallTrace,
-  deadlineToTell,
   type RemoteBackend,
   type Run,
+  sentDeadline,
 } from "./runner.ts";
 import { ByteBuffer } from "./stream/byte-buffer.ts";
 import { HttpPieces } from "./stream/http-pieces.ts";
@@ -75,7 +75,7 @@ export function createHttpRunner(
     run(run, backend, limits) {
       const target = targetOf(backend);
       const connections = (run.isBackground ? ofBackground : ofRuns).of(run.app, target.origin);
-      const deadlineMs = deadlineToTell(run, limits.deadlineMs, clock);
+      const deadlineMs = sentDeadline(run, limits.deadlineMs, clock);
       const call = callOf(run, target, target.headers, deadlineMs);
       return new Promise((resolve, reject) => {
         const reader = new TextReader(outputBytesMax, run.reservation, { resolve, reject });
@@ -88,7 +88,7 @@ export function createHttpRunner(
     stream(run, backend, deadlineMs) {
       const target = targetOf(backend);
       const connections = ofStreams.of(run.app, target.origin);
-      const call = callOf(run, target, target.streamHeaders, deadlineToTell(run, deadlineMs, clock));
+      const call = callOf(run, target, target.streamHeaders, sentDeadline(run, deadlineMs, clock));
       return new HttpPieces({ messageBytesMax: outputBytesMax, reservation: run.reservation }, (reader) =>
         beginExchange({ connections, clock }, call, reader),
       );

@@ -1,6 +1,6 @@
 /** The bounds of runs that are not settings: those that only the runner of apps needs. */
 export const runBounds = {
-  /** Bytes of the answers that are kept for one team. Past it the oldest lose their texts. */
+  /** Bytes of the answers that are kept for one team. Past them, the oldest lose their texts. */
   keptTextsBytesMax: 256 * 1024 * 1024,
   /** Bytes of an answer that is kept: a document of MongoDB has at most 16 MiB. */
   keptTextBytesMax: 15 * 1024 * 1024,
@@ -11,40 +11,40 @@ export const runBounds = {
   /** Teams whose totals are known in memory. */
   recordTotalsMax: 10_000,
   /**
-   * Where other instances write records too, a team's totals are counted again after each such part
-   * of a bound that this instance added.
+   * Other instances may add records of a team, too. So its totals are counted in the store again
+   * each time that this instance has added this part of a bound.
    */
   recountShare: 64,
-  /** The least time between two counts for want of room: counting a full team's records is work. */
+  /** A team without room has its records counted at most so often, because a count takes long. */
   recountMsMin: 1_000,
   /**
-   * By how much the wall clocks of the machines of a fleet may differ. A run on another one is
-   * called failed so much later, and a record is kept for so much longer.
+   * The wall clocks of the machines of a fleet may differ by so much. So a run of another instance
+   * counts as failed that much later, and a record is kept that much longer.
    */
   clockSkewMsMax: 5_000,
   /** Changes of records in one write, and the bytes of their texts, unless one alone has more. */
   recordChangesAtOnce: 500,
   recordTextBytesAtOnce: 4 * 1024 * 1024,
   /**
-   * How much longer than its timeout an app may be at work on a run, counted from the run's claim.
-   * A claim that took longer than `claimMsMax` is given back.
+   * An app may be at work on a run until its timeout and this time have passed since the claim. A
+   * claim that took longer than `claimMsMax` is given back.
    */
   runSlackMs: 5_000,
   claimMsMax: 4_000,
-  /** Requests that wait for a run of the same key. */
+  /** How many requests may wait for a run of the same key. */
   runWaitersMax: 64,
   /**
-   * How long before its caller's deadline such a request is answered: the way of the request and of
-   * the answer is a part of the caller's time.
+   * Such a request is answered this long before its caller's deadline, because the answer takes
+   * time to reach the caller.
    */
   runWaitSpareMs: 200,
-  /** How often what came of a run is written again if the store failed, and how much may wait. */
+  /** When the store fails, the outcome of a run is written again so often. So much may wait. */
   recordRetryMs: 1_000,
   unwrittenRunsMax: 10_000,
   unwrittenTextBytesMax: 64 * 1024 * 1024,
   /**
-   * How long after the latest time at which the app may be at work its outcome is still written
-   * again, so that an election of a new primary in MongoDB loses none.
+   * The outcome of a run is still written again for so long after the app's time is over. An
+   * election of a new primary in MongoDB takes less.
    */
   outcomeRetryMsMax: 30_000,
   /** How often expired records of runs are removed, and how many at once. */
@@ -57,8 +57,8 @@ export const runBounds = {
   /** How often the store is asked about the runs of other instances that somebody waits for. */
   runPollMs: 1_000,
   /**
-   * How often an instance looks for runs whose instance is gone. Longer than a lease: who holds one
-   * then has seen all that registered before the look before.
+   * How often an instance looks for runs whose instance is gone. It is longer than a lease, so an
+   * instance that has one has seen all instances that registered before its last look.
    */
   ownerLookMs: 6_000,
   /** The longest time between two messages of an app that streams. */
@@ -69,7 +69,7 @@ export const runBounds = {
   appStreamBodyBytesMax: 256 * 1024 * 1024,
   /** From this many bytes of UTF-8 on, no more short texts of an app are joined to one piece. */
   streamJoinedBytes: 16 * 1024,
-  /** How much output one message of a stream holds, in bytes of UTF-8. */
+  /** Bytes of UTF-8 in one message of a stream. */
   streamDeltaBytesMax: 64 * 1024,
   /**
    * How much of an HTTP app's answer is taken from its connection before its caller asks for it.
@@ -100,8 +100,8 @@ export const runBounds = {
   /** How long the connection to a backend may take, with the look-up of its name and with TLS. */
   backendConnectMsMax: 5_000,
   /**
-   * From this size on, the body of a call is the last on its connection. An app that answers before
-   * it has read all of it would leave the rest before the next call.
+   * After a call with so long a body, the connection is not used again. An app may answer before it
+   * has read the whole body, and the rest would be read as the beginning of the next call.
    */
   backendLongBodyBytes: 256 * 1024,
   /** Size of the headers that an HTTP backend may answer with. */
@@ -114,11 +114,11 @@ export const runBounds = {
   appWordsMax: 1_000,
   /** Of the faults that an app lists, how many its caller gets. */
   appFaultsMax: 20,
-  /** Characters of what is cut out of them: of a header whose name says that it is secret. */
+  /** The value of a header whose name says that it is secret is cut out from this length on. */
   namedSecretCharactersMin: 6,
-  /** The same of any other header, if its value has letters and digits and no space. */
+  /** The same for any other header whose value has letters and digits and no space. */
   otherSecretCharactersMin: 16,
-  /** The wait that an app names when it is busy is taken to be within these. */
+  /** A busy app says how long to wait. A wait outside of these bounds is brought within them. */
   appBusyMsMin: 1_000,
   appBusyMsMax: 60_000,
   /** Apps on HTTP backends whose connections are kept while they have no run. */
@@ -133,9 +133,9 @@ export const runBounds = {
    */
   backendPingMs: 330_000,
   backendPingAnswerMsMax: 60_000,
-  /** How much earlier an unused connection is closed than its server says that it will close it. */
+  /** An unused connection is closed this long before its server has said to close it. */
   backendKeepAliveMarginMs: 1_000,
-  /** By how much `X-Keyrun-Deadline-Ms` may be too high because the run waited to be sent. */
+  /** A run may wait before it is sent, so `X-Keyrun-Deadline-Ms` may be too high by so much. */
   backendDeadlineErrorMsMax: 20,
   /** Unused gRPC channels kept. */
   backendIdleChannelsMax: 256,

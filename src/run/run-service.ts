@@ -14,10 +14,10 @@ import type { Call } from "../auth/principal.ts";
 import type { Reservation } from "../http/handler.ts";
 import { readTraceContext, type TraceContext } from "../http/trace-context.ts";
 import { aboutApp, Refusal } from "../refusal/refusal.ts";
-import { AppStream, type AppStreamParts, type StreamOrder } from "./app-stream.ts";
-import { type BackgroundService, readWait, type StartOrder } from "./background/background-service.ts";
+import { AppStream, type AppStreamParts, type StreamRequest } from "./app-stream.ts";
+import { type BackgroundService, readWait, type StartRequest } from "./background/background-service.ts";
 import {
-  type IdempotentOrder,
+  type IdempotentRequest,
   type IdempotentRuns,
   idempotencyHeader,
   refuseIdempotencyKey,
@@ -72,21 +72,21 @@ export function createRunService(
     return create(RunAppResponseSchema, { runId: run.runId, appId: app.id, text: output });
   }
 
-  async function answerOnce(order: IdempotentOrder, call: Call): Promise<RunAppResponse> {
-    const { runId, text, isReplayed } = await parts.idempotent.run(order, call);
+  async function answerOnce(request: IdempotentRequest, call: Call): Promise<RunAppResponse> {
+    const { runId, text, isReplayed } = await parts.idempotent.run(request, call);
     if (isReplayed) call.responseHeaders.set(replayedHeader, "true");
-    return create(RunAppResponseSchema, { runId, appId: order.app.id, text });
+    return create(RunAppResponseSchema, { runId, appId: request.app.id, text });
   }
 
-  async function start(order: StartOrder, call: Call): Promise<RunMessage> {
-    const run = await parts.background.start(order, call);
+  async function start(request: StartRequest, call: Call): Promise<RunMessage> {
+    const run = await parts.background.start(request, call);
     if (run) return run;
     // Its Idempotency-Key stands for a run that somebody waits for, or has waited for.
-    const { runId, appId, text } = await answer(order.app, order.text, call);
+    const { runId, appId, text } = await answer(request.app, request.text, call);
     return create(RunSchema, { runId, appId, text, state: RunState.SUCCEEDED });
   }
 
-  async function order(request: StreamAppRequest, call: Call): Promise<StreamOrder> {
+  async function streamOf(request: StreamAppRequest, call: Call): Promise<StreamRequest> {
     const app = await findApp(request.appId, call);
     refuseIdempotencyKey(call, "A stream can't be repeated.");
     const key = keyOf(call);
@@ -102,7 +102,7 @@ export function createRunService(
       const app = await findApp(request.appId, call);
       return withApp(app, answer(app, readText(request, call), call));
     },
-    streamApp: (request, call) => new AppStream(parts, order(request, call)),
+    streamApp: (request, call) => new AppStream(parts, streamOf(request, call)),
     async startRun(request, call) {
       const waitMs = readWait(request.wait);
       const app = await findApp(request.appId, call);

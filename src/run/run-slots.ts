@@ -112,9 +112,7 @@ interface Asked {
 /** Teams without runs that one app remembers. */
 const idleTeamsMax = 4;
 
-/**
- * Makes room: forgets the apps that nobody has asked for since then, or else all without a run.
- */
+/** Makes room: forgets the apps that were not run since then. If there are none, all idle ones. */
 function forgetIdle(apps: Map<string, AppSlots>, untilMs: number): void {
   const sizeBefore = apps.size;
   for (const [id, slots] of apps) if (slots.isIdleSince(untilMs)) apps.delete(id);

@@ -96,10 +96,10 @@ export interface AnswerWatch {
 }
 
 /**
- * The monotonic time that the app is told as its deadline: its own, or that of its caller, if that
- * is earlier. Keyrun itself ends the run for either, and for each with its own refusal.
+ * The deadline that is sent to the app, in monotonic time: that of the app, or of the caller if
+ * that is earlier. Keyrun itself ends the run at either, each with its own refusal.
  */
-export function deadlineToTell(run: Run, deadlineMs: number, clock: Pick<Clock, "monotonicMs">): number {
+export function sentDeadline(run: Run, deadlineMs: number, clock: Pick<Clock, "monotonicMs">): number {
   const callerMsLeft = run.callerMsLeft?.();
   return callerMsLeft === undefined ? deadlineMs : Math.min(deadlineMs, clock.monotonicMs() + callerMsLeft);
 }
@@ -125,36 +125,36 @@ export type StreamRunner = (run: Run) => Promise<Pieces>;
 export type Pieces = AsyncIterable<string>;
 
 /**
- * The same pieces, to be read once. Tells once how they end: with the whole output, left by their
- * reader, or failed. A `return` reaches them also while a piece is waited for.
+ * The same pieces, to be read once. Calls one of the functions once, at their end: the output is
+ * whole, the reader left, or it failed. A `return` reaches them also while a piece is waited for.
  */
-export function tellEnd(
+export function observeEnd(
   pieces: Pieces,
   ended: { whole(): void; left(): void; failed(thrown: unknown): void },
 ): Pieces {
   const iterator = pieces[Symbol.asyncIterator]();
-  let isTold = false;
-  const tell = (end: () => void) => {
-    if (!isTold) end();
-    isTold = true;
+  let hasEnded = false;
+  const endOnce = (end: () => void) => {
+    if (!hasEnded) end();
+    hasEnded = true;
   };
-  const told: AsyncIterator<string> = {
+  const observed: AsyncIterator<string> = {
     async next() {
       try {
         const next = await iterator.next();
-        if (next.done) tell(ended.whole);
+        if (next.done) endOnce(ended.whole);
         return next;
       } catch (thrown) {
-        tell(() => ended.failed(thrown));
+        endOnce(() => ended.failed(thrown));
         throw thrown;
       }
     },
     async return() {
-      tell(ended.left);
+      endOnce(ended.left);
       return (await iterator.return?.()) ?? { done: true, value: undefined };
     },
   };
-  return { [Symbol.asyncIterator]: () => told };
+  return { [Symbol.asyncIterator]: () => observed };
 }
 
 /** A backend that is a server. The built-in one calls nobody. */

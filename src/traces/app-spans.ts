@@ -13,7 +13,7 @@ import {
 } from "@opentelemetry/api";
 import type { TraceContext } from "../http/trace-context.ts";
 import type { AppRunner } from "../run/app-runner.ts";
-import { type CallTrace, type Run, type Runner, type StreamRunner, tellEnd } from "../run/runner.ts";
+import { type CallTrace, observeEnd, type Run, type Runner, type StreamRunner } from "../run/runner.ts";
 import { endFailed, endingWith, endSpan, guarded, startGuarded } from "./work-span.ts";
 
 /** The same runner, with a span for each call of an app. The app gets the span as its parent. */
@@ -34,7 +34,7 @@ export function traceStreams(runner: Pick<AppRunner, "stream" | "traceOf">, trac
     try {
       const pieces = await inSpan(span, () => runner.stream(begun.run));
       const end = () => endSpan(span);
-      return tellEnd(pieces, { whole: end, left: end, failed: (thrown) => endFailed(span, thrown) });
+      return observeEnd(pieces, { whole: end, left: end, failed: (thrown) => endFailed(span, thrown) });
     } catch (thrown) {
       endFailed(span, thrown);
       throw thrown;

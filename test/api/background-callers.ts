@@ -12,7 +12,7 @@ export interface BackgroundAnswer {
   readonly headers: Headers;
 }
 
-export interface StartOrder {
+export interface StartRequest {
   readonly appId?: string;
   readonly text: string;
   readonly waitMs?: number;
@@ -21,12 +21,12 @@ export interface StartOrder {
 
 /** Runs in the background by one protocol, with one API key. */
 export interface BackgroundCaller {
-  start(order: StartOrder): Promise<BackgroundAnswer>;
+  start(order: StartRequest): Promise<BackgroundAnswer>;
   get(runId: string, waitMs?: number): Promise<BackgroundAnswer>;
   cancel(runId: string): Promise<BackgroundAnswer>;
   list(page?: { pageSize?: number; pageToken?: string }): Promise<{ runs: RunJson[]; nextPageToken: string }>;
   /** The run of a caller that waits for it: its text, or the reason. */
-  run(order: StartOrder): Promise<BackgroundAnswer>;
+  run(order: StartRequest): Promise<BackgroundAnswer>;
 }
 
 /** Each protocol by its name: those of REST begin with `REST`. */
@@ -57,7 +57,7 @@ function overRest(url: string, value: string): BackgroundCaller {
   }
   const post = (path: string, body: object, headers: Record<string, string> = {}) =>
     runOf(path, { method: "POST", body: JSON.stringify(body), headers });
-  const run = ({ appId = "counted", text, key }: StartOrder, prefer?: string) =>
+  const run = ({ appId = "counted", text, key }: StartRequest, prefer?: string) =>
     post(
       `/api/apps/${appId}/run`,
       { text },
@@ -93,7 +93,7 @@ function overRpc({ transport }: OpenTransport, value: string): BackgroundCaller 
     const { run } = outcome.answer;
     return { ...(run && { run: toJson(RunSchema, run) }), headers };
   }
-  const keyOf = ({ key }: StartOrder) => (key === undefined ? {} : { "idempotency-key": key });
+  const keyOf = ({ key }: StartRequest) => (key === undefined ? {} : { "idempotency-key": key });
   const waitOf = (waitMs: number | undefined) =>
     waitMs === undefined ? {} : { wait: durationFromMs(waitMs) };
   return {

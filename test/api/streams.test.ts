@@ -9,7 +9,7 @@ import {
   connectStreamCallers,
   readAll,
   type StreamCaller,
-  type StreamOrder,
+  type StreamRequest,
   textIn,
 } from "../harness/stream-callers.ts";
 import { startTalkingApp } from "../harness/talking-app.ts";
@@ -41,13 +41,13 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
   });
   afterAll(() => caller.close());
 
-  const open = (order: Partial<StreamOrder> = {}) =>
+  const open = (order: Partial<StreamRequest> = {}) =>
     caller.open({ appId: "talk", authorization: `Bearer ${key.value}`, text: newText(), ...order });
   const count = (outcome: string, status: number) =>
     keyrun.metric(`keyrun_requests_total{entry="${entry}",outcome="${outcome}",status="${status}"}`);
 
   /** Opens a stream of which the caller has read the first message. */
-  async function begun(order: Partial<StreamOrder> = {}) {
+  async function begun(order: Partial<StreamRequest> = {}) {
     const text = newText();
     const stream = open({ text, ...order });
     const first = stream.next();
@@ -152,13 +152,13 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
   ])(
     "%s is refused before the first message, by a true status",
     async (_, order, code, reason, httpStatus) => {
-      const { authorization = `Bearer ${key.value}`, ...rest } = order as Partial<StreamOrder>;
+      const { authorization = `Bearer ${key.value}`, ...rest } = order as Partial<StreamRequest>;
       const given = { appId: "talk", text: newText(), ...rest };
       const sent = {
         ...given,
         ...("authorization" in order && !order.authorization ? {} : { authorization }),
       };
-      const { events, end } = await readAll(caller.open(sent as StreamOrder));
+      const { events, end } = await readAll(caller.open(sent as StreamRequest));
       expect(events).toEqual([]);
       expect(end).toEqual({ kind: "refused", code, reason, ...(isRest && { httpStatus }) });
     },

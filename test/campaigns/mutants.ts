@@ -233,7 +233,7 @@ export const mutants: readonly Mutant[] = [
   {
     fault: "a run that the app declined keeps its Idempotency-Key",
     file: "src/run/background/background-runs.ts",
-    text: 'if (outcome.kind === "not_started") await order.claim?.free();',
+    text: 'if (outcome.kind === "not_started") await request.claim?.free();',
     by: "",
     test: "test/api/background-runs.test.ts",
   },

@@ -7,7 +7,7 @@ import type {
   StreamCallerMaker,
   StreamEnd,
   StreamEvent,
-  StreamOrder,
+  StreamRequest,
 } from "./stream-callers.ts";
 
 type StreamType = "text/event-stream" | "application/x-ndjson";
@@ -141,7 +141,7 @@ async function* eventsOf(
   return { kind: "cut off" };
 }
 
-function requestOf({ appId, text, authorization, headers: sent }: StreamOrder, type: StreamType) {
+function requestOf({ appId, text, authorization, headers: sent }: StreamRequest, type: StreamType) {
   const headers = new Headers({ "content-type": "application/json", accept: type, ...sent });
   if (authorization !== undefined) headers.set("authorization", authorization);
   return { path: `/api/apps/${encodeURIComponent(appId)}/stream`, headers, body: JSON.stringify({ text }) };

@@ -5,7 +5,7 @@ import type { CallerMaker } from "./callers.ts";
 import { detailsOf, keepIn, ofEachTransport, reasonOf } from "./transports.ts";
 
 /** A request for a stream, independent of the protocol. */
-export interface StreamOrder {
+export interface StreamRequest {
   readonly appId: string;
   /** Not sent if absent. */
   readonly text?: string;
@@ -47,7 +47,7 @@ export interface RefusalWords {
 
 /** One way to stream: a protocol, a version of HTTP and a client library. */
 export interface StreamCaller {
-  open(order: StreamOrder): OpenStream;
+  open(order: StreamRequest): OpenStream;
   close(): void;
 }
 

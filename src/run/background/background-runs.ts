@@ -32,7 +32,7 @@ import type {
 import { createRunWaits } from "./run-waits.ts";
 
 /** A run to be started. */
-export interface BackgroundOrder {
+export interface BackgroundRequest {
   readonly runId: string;
   readonly teamId: string;
   readonly keyId: string;
@@ -99,32 +99,32 @@ export function createBackgroundRuns(parts: {
    * UNAVAILABLE if the record can't be written, or the team has no room for it: nothing has then
    * reached the app, and nothing is kept. While the store fails, no refused caller waits for it.
    */
-  async function start(order: BackgroundOrder, call: Call): Promise<BackgroundRecord> {
-    const { runId, teamId, keyId, app } = order;
+  async function start(request: BackgroundRequest, call: Call): Promise<BackgroundRecord> {
+    const { runId, teamId, keyId, app } = request;
     const owner = parts.owner();
     if (owner === undefined || isClosing) throw unavailable();
-    const begunMs = order.claim?.begunMs ?? clock.monotonicMs();
+    const begunMs = request.claim?.begunMs ?? clock.monotonicMs();
     const reservation = bytes.open(teamId);
     let releaseSlot = () => {};
     try {
-      if (!reservation.reserve(Buffer.byteLength(order.text))) throw overloaded();
+      if (!reservation.reserve(Buffer.byteLength(request.text))) throw overloaded();
       releaseSlot = parts.slots.acquire(app, teamId);
       const record = recordOf({ runId, teamId, keyId, appId: app.id, owner, createTimeMs: clock.unixMs() });
       await insert(record);
       try {
-        await order.checkRight();
+        await request.checkRight();
         // Others may take this instance for gone by now, and would give the run an end.
         if (clock.monotonicMs() - begunMs > runBounds.claimMsMax) throw unavailable();
       } catch (thrown) {
         void remove(record);
         throw thrown;
       }
-      void carryOut(order, call, { reservation, releaseSlot });
+      void carryOut(request, call, { reservation, releaseSlot });
       return record;
     } catch (thrown) {
       releaseSlot();
       reservation.release();
-      await order.claim?.free();
+      await request.claim?.free();
       throw thrown;
     }
   }
@@ -153,11 +153,11 @@ export function createBackgroundRuns(parts: {
 
   /** Runs the app for nobody in particular, and writes what came of it. Never rejects. */
   async function carryOut(
-    order: BackgroundOrder,
+    request: BackgroundRequest,
     call: Call,
     { reservation, releaseSlot }: { reservation: TeamReservation; releaseSlot: () => void },
   ): Promise<void> {
-    const { runId, teamId, keyId, app, text } = order;
+    const { runId, teamId, keyId, app, text } = request;
     const here = { createTimeMs: clock.unixMs(), end: new AbortController() };
     underWay.set(runId, here);
     const run: Run = {
@@ -174,7 +174,7 @@ export function createBackgroundRuns(parts: {
     };
     const outcome = await outcomeOf(() => parts.run(run));
     releaseSlot();
-    if (outcome.kind === "not_started") await order.claim?.free();
+    if (outcome.kind === "not_started") await request.claim?.free();
     await writeEnd(run, endNow(endOf(outcome)));
     reservation.release();
     underWay.delete(runId);

@@ -28,14 +28,14 @@ export interface BackgroundService extends Methods {
    * waits for its end for so long. Undefined if that one is not in the background. Throws
    * BACKGROUND_RUNS_OFF where there are none, and as `BackgroundRuns.start`.
    */
-  start(order: StartOrder, call: Call): Promise<RunMessage | undefined>;
+  start(request: StartRequest, call: Call): Promise<RunMessage | undefined>;
   /**
    * Waits for the run of a repeated Idempotency-Key. Throws IDEMPOTENCY_KEY_IN_USE while it runs.
    */
   answerOf(runId: string, call: Call): Promise<{ readonly runId: string; readonly text: string }>;
 }
 
-export interface StartOrder {
+export interface StartRequest {
   readonly app: AppRecord;
   readonly text: string;
   readonly waitMs: number;
@@ -102,7 +102,7 @@ export function createBackgroundService(parts: {
     return record;
   }
 
-  async function startOrFind(asked: StartOrder, call: Call): Promise<BackgroundRecord | undefined> {
+  async function startOrFind(asked: StartRequest, call: Call): Promise<BackgroundRecord | undefined> {
     const { app } = asked;
     const principal = keyOf(call);
     const { teamId, keyId } = principal;
@@ -111,13 +111,13 @@ export function createBackgroundService(parts: {
       await parts.checkKey(keyId);
       await parts.findRunnableApp(principal, app.id);
     };
-    const order = { runId, teamId, keyId, app, text: asked.text, checkRight };
+    const request = { runId, teamId, keyId, app, text: asked.text, checkRight };
     const key = call.http.header(idempotencyHeader);
-    if (key === undefined) return await runs.start(order, call);
-    const claim = await parts.idempotent.claimInBackground({ ...order, key }, runId, call);
+    if (key === undefined) return await runs.start(request, call);
+    const claim = await parts.idempotent.claimInBackground({ ...request, key }, runId, call);
     if (claim === undefined) return undefined;
     return "free" in claim
-      ? await runs.start({ ...order, claim }, call)
+      ? await runs.start({ ...request, claim }, call)
       : await ofKey(claim.backgroundRunId, call);
   }
 

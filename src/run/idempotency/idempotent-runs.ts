@@ -1,7 +1,7 @@
 // How a run with an Idempotency-Key works. The key, with its team and app, names one record in the
-// store. Who begins a run first claims the record there, and only then starts the app, so no second
-// request can start it, on whatever instance. The run then belongs to nobody: it goes on when its
-// caller leaves, and what came of it is written into the record before it is told. A repeat on this
+// store. An instance claims the record before it starts the app, so no second request can start it,
+// on any instance. The run is then detached: it goes on when its caller leaves, and its outcome is
+// written into the record before the caller gets it. A repeat on this
 // instance waits for the run (`RunUnderWay`); any other one gets what the record has. If nothing
 // can have reached the app, the record is removed and the key is free again. The first end that is
 // written stands: where the owner of a run wrote none within its time, the next repeat writes that
@@ -23,7 +23,7 @@ import { createRunRecords, readKeptText } from "./run-records.ts";
 import { outcomeOf, type RunOutcome, RunUnderWay, replayedRefusal } from "./run-under-way.ts";
 
 /** A run with an Idempotency-Key. */
-export interface IdempotentOrder {
+export interface IdempotentRequest {
   readonly teamId: string;
   readonly keyId: string;
   readonly app: AppRecord;
@@ -65,14 +65,14 @@ export interface IdempotentRuns {
    * if its answer is no longer kept, and UNAVAILABLE if the record of the run can't be written: the
    * app is then not started.
    */
-  run(order: IdempotentOrder, call: Call): Promise<IdempotentAnswer>;
+  run(request: IdempotentRequest, call: Call): Promise<IdempotentAnswer>;
   /**
    * Claims the key for a run in the background with this id. Otherwise returns the run for which it
    * stands; undefined if that one is not in the background: `run` then tells what came of it.
    * Throws as `run` does.
    */
   claimInBackground(
-    order: IdempotentOrder,
+    request: IdempotentRequest,
     runId: string,
     call: Call,
   ): Promise<BackgroundClaim | KeyOfBackgroundRun | undefined>;
@@ -119,19 +119,19 @@ export function createIdempotentRuns(parts: {
   let running = 0;
   let whenIdle: (() => void)[] = [];
 
-  async function run(order: IdempotentOrder, call: Call): Promise<IdempotentAnswer> {
-    const names = namesOf(order);
-    const next = await claimOrFind(call, () => claimOf(order, names));
-    if (next.kind === "claimed") return await begin(order, next, call);
+  async function run(request: IdempotentRequest, call: Call): Promise<IdempotentAnswer> {
+    const names = namesOf(request);
+    const next = await claimOrFind(call, () => claimOf(request, names));
+    if (next.kind === "claimed") return await begin(request, next, call);
     if (next.kind === "here") return await join(next.here, names.fingerprint, call);
     const background = backgroundRunOf(next, names.fingerprint);
     if (!background) return await replay(next.found, names.fingerprint, call);
     return { ...(await parts.background.answerOf(background.backgroundRunId, call)), isReplayed: true };
   }
 
-  async function claimInBackground(order: IdempotentOrder, runId: string, call: Call) {
-    const names = namesOf(order);
-    const next = await claimOrFind(call, () => backgroundClaimOf(order, names, runId));
+  async function claimInBackground(request: IdempotentRequest, runId: string, call: Call) {
+    const names = namesOf(request);
+    const next = await claimOrFind(call, () => backgroundClaimOf(request, names, runId));
     if (next.kind !== "claimed") return backgroundRunOf(next, names.fingerprint);
     return { free: () => records.release(next.claim, () => {}), begunMs: next.begunMs };
   }
@@ -180,7 +180,7 @@ export function createIdempotentRuns(parts: {
     return !(await parts.background.isKept(runId));
   }
 
-  function claimOf({ teamId, app }: IdempotentOrder, { id, fingerprint }: RecordNames): RunClaim {
+  function claimOf({ teamId, app }: IdempotentRequest, { id, fingerprint }: RecordNames): RunClaim {
     const createTimeMs = clock.unixMs();
     return {
       id,
@@ -195,21 +195,21 @@ export function createIdempotentRuns(parts: {
   }
 
   /** The key stands for the run at least as long as the run is kept. */
-  function backgroundClaimOf(order: IdempotentOrder, names: RecordNames, runId: string): RunClaim {
-    const claim = claimOf(order, names);
-    const runUntilMs = claim.createTimeMs + order.app.backgroundTimeoutMs + runBounds.runSlackMs;
+  function backgroundClaimOf(request: IdempotentRequest, names: RecordNames, runId: string): RunClaim {
+    const claim = claimOf(request, names);
+    const runUntilMs = claim.createTimeMs + request.app.backgroundTimeoutMs + runBounds.runSlackMs;
     return { ...claim, runId, state: "background", runUntilMs, expireTimeMs: runUntilMs + ownerMs + keptMs };
   }
 
   async function begin(
-    order: IdempotentOrder,
+    request: IdempotentRequest,
     { claim, begunMs }: Claimed,
     call: Call,
   ): Promise<IdempotentAnswer> {
     const untilMs = begunMs + (claim.runUntilMs - claim.createTimeMs) + runBounds.outcomeRetryMsMax;
     const traceContext = readTraceContext((name) => call.http.header(name));
     const { teamId, runId } = claim;
-    const { keyId, app, text } = order;
+    const { keyId, app, text } = request;
     const reservation = bytes.open(teamId);
     const run: Run = {
       runId,
@@ -316,7 +316,7 @@ type RecordNames = Pick<RunClaim, "id" | "fingerprint">;
 const hourMs = 3_600_000;
 
 /** The key is not stored: it may name an order, or a person. */
-function namesOf({ teamId, app, text, key }: IdempotentOrder): RecordNames {
+function namesOf({ teamId, app, text, key }: IdempotentRequest): RecordNames {
   const scoped = JSON.stringify([teamId, app.id, readIdempotencyKey(key)]);
   return {
     id: createHash("sha256").update(scoped).digest("base64url"),

@@ -1,9 +1,9 @@
 /** What is kept of a run that was sent with an Idempotency-Key. */
 export interface RunRecord {
-  /** Stands for team, app and key. The key itself is not stored. */
+  /** A digest of team, app and key. The key itself is not stored. */
   readonly id: string;
   readonly teamId: string;
-  /** Stands for app and text: the same key with another text is another request. */
+  /** A digest of app and text. The same key with another text is refused. */
   readonly fingerprint: string;
   readonly runId: string;
   readonly state: RunState;
@@ -12,18 +12,18 @@ export interface RunRecord {
   readonly createTimeMs: number;
   /** The latest time at which the app may be at work on the run. */
   readonly runUntilMs: number;
-  /** From then on the key counts as not seen. */
+  /** After this time the key is free again. */
   readonly expireTimeMs: number;
 }
 
 /**
- * `running` also stands for a run whose process ended before it could write what came of it. With
- * `background`, what comes of the run stands in its record as a run in the background.
+ * `running`: the app may be at work, or the process ended before it could write the outcome.
+ * `background`: the record of the run in the background has the outcome.
  */
 export type RunState = "running" | "background" | EndState;
 /**
- * `app_failed` with a text: the app refused the run, and the text is its words. Once the text is no
- * longer kept, a repeat is only told that the run has failed.
+ * The outcome of the run. If the app refused it, the state is `app_failed` and the text has the
+ * app's words. After the text is dropped, a repeat gets APP_FAILED without them.
  */
 export type EndState = "done" | "app_failed" | "app_timeout";
 

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { fail } from "#src/refusal/refusal.ts";
-import { type BackgroundOrder, createBackgroundRuns } from "#src/run/background/background-runs.ts";
+import { type BackgroundRequest, createBackgroundRuns } from "#src/run/background/background-runs.ts";
 import { runBounds } from "#src/run/run-bounds.ts";
 import { createRunSlots } from "#src/run/run-slots.ts";
 import type { Run } from "#src/run/runner.ts";
@@ -84,7 +84,7 @@ function instance(owner: string, { alone = false } = {}) {
   return {
     ...{ clock, told, problems, held, runs },
     async start() {
-      const order: BackgroundOrder = {
+      const order: BackgroundRequest = {
         ...{ runId: `run_${randomUUID()}`, teamId: owner, keyId: "k", app, text: "text" },
         checkRight: async () => {},
       };
@@ -221,13 +221,13 @@ test("a process that closes while the store is away ends, and the next one inter
 
 test("a run that takes too long to be written down is not begun, and leaves nothing", async () => {
   const one = instance(randomUUID());
-  const order: BackgroundOrder = {
+  const order: BackgroundRequest = {
     ...{ runId: `run_${randomUUID()}`, teamId: "slow", keyId: "k", app, text: "text" },
     checkRight: async () => one.clock.advance(runBounds.claimMsMax + 1),
   };
   await expect(one.runs.start(order, serviceCall())).rejects.toMatchObject({ reason: "UNAVAILABLE" });
   expect([one.held.size, await stateOf(order.runId)]).toEqual([0, undefined]);
-  const lost: BackgroundOrder = {
+  const lost: BackgroundRequest = {
     ...{ runId: `run_${randomUUID()}`, teamId: "slow", keyId: "k", app, text: "text" },
     checkRight: () => Promise.reject(fail("REVOKED_API_KEY", { metadata: { revoke_time: "now" } })),
   };

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { fail, Refusal, unavailable } from "#src/refusal/refusal.ts";
-import { createIdempotentRuns, type IdempotentOrder } from "#src/run/idempotency/idempotent-runs.ts";
+import { createIdempotentRuns, type IdempotentRequest } from "#src/run/idempotency/idempotent-runs.ts";
 import type { RunRecordStore } from "#src/run/idempotency/run-record-store.ts";
 import { runBounds } from "#src/run/run-bounds.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
@@ -78,7 +78,7 @@ function instanceOn(records: RunRecordStore, app: { starts: number; plan: Plan }
   return {
     ...{ clock, way, bytes },
     /** Resolves with the text of the answer, or the reason of the refusal. */
-    async ask(order: IdempotentOrder): Promise<string> {
+    async ask(order: IdempotentRequest): Promise<string> {
       try {
         return (await runs.run({ ...order }, serviceCall())).text;
       } catch (thrown) {
@@ -117,7 +117,7 @@ describe.each(openers)("a repeat elsewhere of a run, on %s,", (_, open) => {
         other.clock.advance(ms);
       };
       const text = `hello ${randomUUID()}`;
-      const order: IdempotentOrder = { teamId: "demo", keyId: "k", app: record, text, key: randomUUID() };
+      const order: IdempotentRequest = { teamId: "demo", keyId: "k", app: record, text, key: randomUUID() };
       return { app, owner, other, pass, order, answer: text.toUpperCase() };
     }
 

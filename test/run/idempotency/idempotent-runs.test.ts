@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { fail, type Refusal } from "#src/refusal/refusal.ts";
-import { createIdempotentRuns, type IdempotentOrder } from "#src/run/idempotency/idempotent-runs.ts";
+import { createIdempotentRuns, type IdempotentRequest } from "#src/run/idempotency/idempotent-runs.ts";
 import type { RunRecordStore } from "#src/run/idempotency/run-record-store.ts";
 import { runBounds } from "#src/run/run-bounds.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
@@ -73,7 +73,7 @@ function instanceOn(store: RunRecordStore, clock: ReturnType<typeof createManual
   });
   onTestFinished(() => runs.close());
   /** The answer, with a star if it is a replay; or the reason of the refusal. */
-  async function ask(order: Partial<IdempotentOrder> = {}): Promise<string> {
+  async function ask(order: Partial<IdempotentRequest> = {}): Promise<string> {
     try {
       const whole = { teamId: "demo", keyId: "k", app, text: "hi", key: "order-1", ...order };
       const { text, isReplayed } = await runs.run(whole, serviceCall());

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { Refusal } from "#src/refusal/refusal.ts";
-import { createIdempotentRuns, type IdempotentOrder } from "#src/run/idempotency/idempotent-runs.ts";
+import { createIdempotentRuns, type IdempotentRequest } from "#src/run/idempotency/idempotent-runs.ts";
 import { createRecordQuota } from "#src/run/idempotency/record-quota.ts";
 import type { RunClaim } from "#src/run/idempotency/run-record-store.ts";
 import { createRecordSweep } from "#src/run/idempotency/run-records.ts";
@@ -56,7 +56,7 @@ function instance(
   });
 }
 
-const orderOf = (text: string, key = text.replaceAll(" ", "-")): IdempotentOrder => ({
+const orderOf = (text: string, key = text.replaceAll(" ", "-")): IdempotentRequest => ({
   ...{ teamId: "demo", keyId: "k", app, text, key },
 });
 const reasonOf = (thrown: unknown) => (thrown instanceof Refusal ? thrown.reason : String(thrown));
