@@ -51,7 +51,6 @@ const isolated = [
   "test/api/stream-turns.test.ts",
   "test/rpc/connect/tiny-chunks.test.ts",
   "test/run/held-answers.test.ts",
-  "test/server/connection/idle-bound.test.ts",
   "test/server/exchange/exchange.test.ts",
 ];
 

@@ -247,8 +247,6 @@ export const bounds = {
   runBytesMax: 192 * 1024 * 1024,
   /** Streams that the HTTP/2 sessions without a right key share. Each has one at least. */
   unprovenStreamsMax: 1_024,
-  /** Bytes of a listener's connections without requests: some 10,000 over HTTP/1.1. */
-  idleConnectionBytesMax: 128 * 1024 * 1024,
   /** Bytes of answers that wait in memory until their callers read them, of all connections. */
   unreadBytesMax: 96 * 1024 * 1024,
   /** The same for one connection. Less than what Node itself allows an HTTP/2 session, 10 MB. */

@@ -37,12 +37,12 @@ export function createStoreReadiness({
         onChange({ answers, cause }) {
           if (answers) log.info("the store answers again: this instance is ready");
           else log.error({ cause }, "the store does not answer as it should: this instance is not ready");
-          readiness.look();
+          readiness.check();
         },
       });
       const look = () => {
         checkLease();
-        readiness.look();
+        readiness.check();
       };
       const looking = setInterval(look, bounds.readinessLookMs).unref();
       readiness.set(true);

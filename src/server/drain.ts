@@ -6,7 +6,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Refusal } from "../refusal/refusal.ts";
 
-/** Something that accepts requests: a listener, or a part that holds long streams open. */
+/** Something that accepts requests: a listener, or a part that keeps long streams open. */
 export interface Drainable {
   /**
    * Ends what would stay open by itself: idle connections and long streams. A request may still

@@ -4,19 +4,15 @@
  * request and its answer) do.
  */
 
-import { Server, type Socket } from "node:net";
+import type { Server, Socket } from "node:net";
 import type { Clock } from "../base/clock.ts";
 import { type HostAndPort, listenOptions } from "../settings/host.ts";
-import {
-  type ConnectionsOptions,
-  createConnections,
-  createIdleBound,
-  keepWhileOpen,
-} from "./connection/connections.ts";
-import { createHttp1Server, type ListenerTls, setTls } from "./connection/http1-server.ts";
-import { createCallerCheck, createHttp2Acceptor, createStreamCheck } from "./connection/http2-server.ts";
-import { splitProtocols } from "./connection/split-protocols.ts";
+import { type ConnectionsOptions, createConnections, keepWhileOpen } from "./connection/connections.ts";
+import { createFrontServer, type ListenerTls, setTls } from "./connection/front-server.ts";
+import { createHttp1Server } from "./connection/http1-server.ts";
+import { createHttp2Acceptor } from "./connection/http2-server.ts";
 import type { Drainable } from "./drain.ts";
+import { createAnswerCheck } from "./exchange/answer-check.ts";
 import { createRunningAnswers, type RunningAnswersOptions } from "./exchange/running-answers.ts";
 import type { NodeRequest } from "./node-http.ts";
 import { type Report, type TransportLimits, transportLimits } from "./transport.ts";
@@ -54,62 +50,43 @@ export interface Listener extends Drainable {
   setTls(tls: ListenerTls): void;
 }
 
-/**
- * One port for HTTP/1.1 and HTTP/2, with every limit of `transportLimits`. The HTTP/1.1 server
- * itself listens, because behind any other server its timeouts do nothing. The first bytes of each
- * connection tell which protocol it is given to.
- */
+/** One port for HTTP/1.1 and HTTP/2, with every limit of `transportLimits`. */
 export function createListener(options: ListenerOptions): Listener {
   const limits = options.limits ?? transportLimits;
-  const { report, tls, clock, unread = new UnreadAnswers(limits) } = options;
+  const { report, tls, isConversation = () => false, unread = new UnreadAnswers(limits) } = options;
   const answers = createRunningAnswers(options, { limits, unread });
   const connections = createConnections(options);
-  const http1 = createHttp1Server({ ...options, limits, tls, running: answers.all });
-  const speakingHttp1 = new Set<Socket>();
-  const { unprovenStreamsMax } = options;
-  const http2 = createHttp2Acceptor({ limits, unprovenStreamsMax, report, unread, running: answers.all });
-  const boundIdle = createIdleBound({
-    http1: speakingHttp1,
-    http2: http2.sessions,
-    connectionsMax: options.connectionsMax,
-    unread,
+  const http1 = createHttp1Server({ ...options, limits, running: answers.all });
+  const http1Sockets = new Set<Socket>();
+  http1.on("connection", (socket) => keepWhileOpen(http1Sockets, socket));
+  const http2 = createHttp2Acceptor({
     limits,
+    unread,
+    unprovenStreamsMax: options.unprovenStreamsMax,
     report,
   });
-  const onHttp1 = (socket: Socket) => {
-    keepWhileOpen(speakingHttp1, socket);
-    unread.add(socket, socket, "http1");
-    boundIdle();
-  };
-  const acceptHttp2 = (socket: Socket) => {
-    http2.accept(socket);
-    boundIdle();
-  };
   for (const server of [http1, http2.server]) {
     // An unknown expectation may be ignored (RFC 9110, section 10.1.1).
     for (const event of ["request", "checkContinue", "checkExpectation"]) server.on(event, answers.take);
   }
   // `node:http` has no response for a CONNECT, so the HTTP/1.1 server refuses it itself.
   http2.server.on("connect", answers.take);
-  const isTls = tls !== undefined;
-  const undecided = splitProtocols(http1, { isTls, admit: connections.admit, onHttp1, acceptHttp2, limits });
-  http1.maxConnections = options.connectionsMax;
-  http1.on("drop", (dropped) => {
-    report({ kind: "connection_refused", by: "total", address: dropped?.remoteAddress ?? "" });
+  const { server, undecided } = createFrontServer({
+    tls,
+    limits,
+    report,
+    connectionsMax: options.connectionsMax,
+    admit: connections.admit,
+    acceptHttp1: (socket) => void http1.emit("connection", socket),
+    acceptHttp2: http2.accept,
   });
-  const closed = new Promise<void>((resolve) => http1.once("close", resolve));
-  // Only http.Server's own close frees the timer that checks for slow requests.
-  http1.once("close", () => http1.close());
-  const { isConversation = () => false } = options;
-  const checkStreams = createStreamCheck({ running: answers.all, limits, isConversation });
-  const checkCallers = createCallerCheck({ sessions: http2.sessions, unread, limits, clock });
-  const check = () => {
-    checkStreams();
-    checkCallers();
-    unread.check(clock.monotonicMs(), report);
-  };
+  const closed = new Promise<void>((resolve) => server.once("close", resolve));
+  const check = createAnswerCheck({ running: answers.all, limits, isConversation });
   const checking = setInterval(check, limits.checkIntervalMs).unref();
-  http1.once("close", () => clearInterval(checking));
+  server.once("close", () => {
+    clearInterval(checking);
+    http1.close();
+  });
   let stopping: NodeJS.Timeout | undefined;
   let isPortClosed = false;
 
@@ -117,7 +94,7 @@ export function createListener(options: ListenerOptions): Listener {
   const closeConnections = () => {
     answers.closeConnections();
     http2.closeSessions();
-    const idle = silentSince(speakingHttp1);
+    const idle = silentSince(http1Sockets);
     clearTimeout(stopping);
     stopping = setTimeout(() => {
       for (const socket of undecided) socket.destroy();
@@ -129,17 +106,15 @@ export function createListener(options: ListenerOptions): Listener {
   const stopAccepting = () => {
     if (isPortClosed) return;
     isPortClosed = true;
-    // We do not use http.Server's own close: it closes idle connections at once, and requests that
-    // are on their way to them are lost.
-    Server.prototype.close.call(http1);
+    server.close();
     closeConnections();
   };
   return {
-    listen: (at) => listen(http1, at, report),
+    listen: (at) => listen(server, at, report),
     closeConnections,
     stopAccepting,
     connections: () => connections.all.size,
-    setTls: (renewed) => setTls(http1, renewed, limits),
+    setTls: (renewed) => setTls(server, renewed, limits),
     drained: () => closed,
     destroy() {
       stopAccepting();

@@ -199,7 +199,7 @@ function send(res: NodeResponse, response: WholeResponse): void {
 
 /**
  * Writes the head. The last frame of the body then has the end of the stream: after `writeHead`
- * Node would leave room for trailers, and send that end in a frame of its own, a turn later.
+ * Node would leave room for trailers, and send that end later, in a frame of its own.
  */
 function respondWithoutTrailers(res: Http2ServerResponse, response: WholeResponse): void {
   const { status, headers } = response;

@@ -5,10 +5,8 @@ import type { Readiness } from "../rpc/health.ts";
 export interface SettableReadiness extends Readiness {
   /** Sets the readiness. Calls the listeners only if `ready` changes. */
   set(ready: boolean, why?: string): void;
-  /**
-   * Looks for an obstacle, and calls the listeners after a change. Call it regularly.
-   */
-  look(): void;
+  /** Checks for an obstacle, and calls the listeners after a change. Call it regularly. */
+  check(): void;
 }
 
 /**
@@ -22,7 +20,7 @@ export function createReadiness(obstacle: () => string | undefined = () => undef
   let why: string | undefined = "starting";
   let announced = false;
   const isReady = () => ready && obstacle() === undefined;
-  const look = () => {
+  const check = () => {
     if (isReady() === announced) return;
     announced = !announced;
     for (const listener of [...listeners]) listener();
@@ -30,7 +28,7 @@ export function createReadiness(obstacle: () => string | undefined = () => undef
   return {
     ready: isReady,
     why: () => (ready ? obstacle() : why),
-    look,
+    check,
     onChange(listener) {
       // The same function passed twice counts as two listeners, so that each can be removed alone.
       const own = () => listener();
@@ -40,7 +38,7 @@ export function createReadiness(obstacle: () => string | undefined = () => undef
     set(nowReady, nowWhy) {
       ready = nowReady;
       why = nowReady ? undefined : (nowWhy ?? "not ready");
-      look();
+      check();
     },
   };
 }

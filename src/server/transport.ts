@@ -1,4 +1,4 @@
-/** What holds for every connection: its limits, and the events that are reported of it. */
+/** The limits of every connection, and the events that are reported of one. */
 
 import { bounds } from "../bounds.ts";
 
@@ -37,42 +37,21 @@ export interface TransportLimits {
    * connection that is being closed.
    */
   readonly keepAliveGraceMs: number;
-  /**
-   * Bytes that the connections of a listener may take while they are idle. Past them the idlest are
-   * closed.
-   */
-  readonly idleBytesMax: number;
-  /**
-   * What a connection takes without a request, nearly all of it in Node. A session of HTTP/2
-   * takes 22 KB, and as much can't be used again when it has taken the place of others.
-   */
-  readonly idleBytes: { readonly http1: number; readonly http2: number };
   /** How long the bytes that show whether it is HTTP/2 or HTTP/1.1 may take. */
   readonly peekMsMax: number;
   readonly tlsHandshakeMsMax: number;
-  /**
-   * After so much silence a caller is asked whether it is still there: by the system (TCP
-   * keep-alive), and over HTTP/2 by a PING while a request of it runs.
-   */
+  /** After so much silence the system asks a caller whether it is still there (TCP keep-alive). */
   readonly silentCallerMs: number;
-  /** How long a caller may take to say anything after a PING. Without a word it has vanished. */
-  readonly pingAnswerMsMax: number;
   /** How long an answer may wait for a caller that does not read it. */
   readonly stalledWriteMsMax: number;
   /**
-   * Over HTTP/2 the time that the waiting bytes take at this rate is added, because only the end of
-   * a whole write is seen.
+   * The time that the waiting bytes take at this rate is added, because only the end of a whole
+   * write is seen.
    */
   readonly writeBytesPerSecondMin: number;
   /** Requests of one connection at once: streams over HTTP/2, pipelined over HTTP/1.1. */
   readonly concurrentStreamsMax: number;
-  /** Connections that begin in one turn of the event loop. The others wait for the next. */
-  readonly connectionStartsPerTurnMax: number;
-  /** Up to so many first bytes, a connection begins before those that bring more. */
-  readonly fewFirstBytesMax: number;
-  /** For how many turns the others wait while new connections arrive: Node's queue has 511. */
-  readonly heldStartTurnsMax: number;
-  /** Requests that wait for the end of their turn of the event loop. */
+  /** Requests that wait to be answered together. */
   readonly batchedRequestsMax: number;
   /** Bytes of answers that wait for their callers, of all connections of the process. */
   readonly unreadBytesMax: number;
@@ -117,18 +96,12 @@ export const transportLimits: TransportLimits = Object.freeze({
   requestsPerConnectionMax: 10_000,
   keepAliveMs: 65_000,
   keepAliveGraceMs: 1_000,
-  idleBytesMax: bounds.idleConnectionBytesMax,
-  idleBytes: { http1: 13 * 1024, http2: 48 * 1024 },
   peekMsMax: 10_000,
   tlsHandshakeMsMax: 10_000,
   silentCallerMs: 60_000,
-  pingAnswerMsMax: 60_000,
   stalledWriteMsMax: 30_000,
   writeBytesPerSecondMin: 16 * 1024,
   concurrentStreamsMax: 128,
-  connectionStartsPerTurnMax: 4,
-  fewFirstBytesMax: 1_024,
-  heldStartTurnsMax: 512,
   batchedRequestsMax: 512,
   unreadBytesMax: bounds.unreadBytesMax,
   unreadBytesPerConnectionMax: bounds.unreadBytesPerConnectionMax,
@@ -150,7 +123,7 @@ export const transportLimits: TransportLimits = Object.freeze({
 });
 
 /**
- * An event on a connection that belongs to no request, for the log. It never holds bytes of the
+ * An event on a connection that belongs to no request, for the log. It never has bytes of the
  * caller: a parser's error carries them, and with them perhaps an API key.
  */
 export type TransportEvent =
@@ -161,18 +134,8 @@ export type TransportEvent =
    */
   | { readonly kind: "connection_failed"; readonly code: string; readonly address: string }
   | { readonly kind: "session_failed"; readonly code: string }
-  /**
-   * A connection was closed because its caller did not read its answers, or pipelined too many
-   * requests. `bytes` is what it had not read.
-   */
-  | {
-      readonly kind: "connection_closed";
-      readonly by: "unread_answers" | "pipelined_requests";
-      readonly bytes: number;
-      readonly address: string;
-    }
-  /** An idle connection was closed because all connections together took too much memory. */
-  | { readonly kind: "idle_connection_closed"; readonly address: string }
+  /** A connection was closed because its caller pipelined too many requests. */
+  | { readonly kind: "connection_closed"; readonly by: "pipelined_requests"; readonly address: string }
   /**
    * Reported once: `X-Forwarded-For` arrives although no proxy is trusted, so all callers share one
    * address.

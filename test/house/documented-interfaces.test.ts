@@ -15,6 +15,8 @@ const left: Readonly<Record<string, string>> = {
   "src/run/grpc-channels.ts has ._isSecure": "the library's credentials can be wrapped in no other way",
   "src/run/grpc-channels.ts has ._createSecureConnector":
     "the same: it closes connections that are not ready",
+  "src/server/connection/front-server.ts assigns to server": "Node documents this bound as a property alone",
+  "src/server/connection/http1-server.ts assigns to server": "the same: the bounds of headers and requests",
 };
 
 test("packages and Node are used by their documented interface alone, but for what is named here", () => {

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { connect } from "node:http2";
 import { request } from "node:https";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { ListenerTls } from "#src/server/connection/http1-server.ts";
+import type { ListenerTls } from "#src/server/connection/front-server.ts";
 import { hasOpenssl, makeCertificates } from "../harness/certificates.ts";
 import { h2cRequest } from "../harness/h2c-client.ts";
 import { openConnections } from "../harness/open-sockets.ts";

@@ -30,7 +30,7 @@ test("a listener is called once for each change, not without a change, and not a
   expect(heard).toHaveLength(3);
 });
 
-test("a process that meets an obstacle is unready at once, and its listeners are called at the next look", () => {
+test("a process that meets an obstacle is unready at once, and its listeners are called at the next check", () => {
   let obstacle: string | undefined;
   const readiness = createReadiness(() => obstacle);
   const heard: boolean[] = [];
@@ -39,10 +39,10 @@ test("a process that meets an obstacle is unready at once, and its listeners are
   obstacle = "the store is out of reach";
   expect(readiness.ready()).toBe(false);
   expect(readiness.why()).toBe("the store is out of reach");
-  readiness.look();
-  readiness.look();
+  readiness.check();
+  readiness.check();
   obstacle = undefined;
   expect(readiness.ready()).toBe(true);
-  readiness.look();
+  readiness.check();
   expect(heard).toEqual([false, true]);
 });

@@ -105,67 +105,6 @@ test("the last quarter of the room is kept for connections that hold little", as
   for (const session of [shut, other]) session.destroy();
 });
 
-test("a session that reads nothing is closed where half of the room is taken, and neither a quiet stream nor an idle session is", async () => {
-  let finish: () => void = () => undefined;
-  const finished = new Promise<void>((resolve) => {
-    finish = resolve;
-  });
-  const quiet: HttpHandler = (request) => {
-    if (request.target !== "/quiet") return sized(request);
-    const body = async function* () {
-      yield Buffer.from("begun ");
-      await finished;
-      yield Buffer.from("done");
-    };
-    return { status: 200, headers: [], body: body() };
-  };
-  const limits = { checkIntervalMs: 20, unreadBytesMax: 1.5 * answerBytes };
-  const { url, events, requests } = await served(limits, quiet);
-  const [listening, idle, shut] = [await h2cSession(url), await h2cSession(url), await shutSession(url)];
-  const stream = h2cRequest(listening, { ":path": "/quiet" });
-  shut.request(path(answerBytes)).on("error", () => undefined);
-  await once(shut, "close");
-
-  expect(events).toEqual([
-    expect.objectContaining({ kind: "connection_closed", by: "unread_answers", bytes: answerBytes }),
-  ]);
-  finish();
-  expect((await stream).body).toBe("begun done");
-  expect((await h2cRequest(idle, path(1))).status).toBe(200);
-  expect(requests.running()).toBe(0);
-  for (const session of [listening, idle]) session.destroy();
-});
-
-test("if more than half of the room is taken, the one that holds most for longest is closed, and none that reads or has just come", async () => {
-  const { url, unread } = await served({
-    unreadBytesMax: 14 * answerBytes,
-    writeBytesPerSecondMin: 0.001,
-  });
-  const hold = async (answers: number) => {
-    const session = await shutSession(url);
-    const bytes = unread.bytes + answers * answerBytes;
-    session.request(path(answers * answerBytes)).on("error", () => undefined);
-    await soon(() => unread.bytes).toBe(bytes);
-    return session;
-  };
-  const [small, large, reader] = [await hold(1), await hold(2), await hold(3)];
-  const closed: number[] = [];
-  const check = (nowMs: number) =>
-    unread.check(nowMs, (event) => event.kind === "connection_closed" && closed.push(event.bytes));
-  check(1e7);
-  const late = await hold(3);
-  const acknowledged = once(reader, "localSettings");
-  reader.settings({ initialWindowSize: 100 });
-  await acknowledged;
-  expect(closed).toEqual([]);
-  check(2e7);
-  expect(closed).toEqual([2 * answerBytes]);
-  await once(large, "close");
-  expect([small, reader, late].map(({ destroyed }) => destroyed)).toEqual([false, false, false]);
-  for (const session of [small, reader, late]) session.destroy();
-  await soon(() => unread.bytes).toBe(0);
-});
-
 test("a chunk of a stream that its process has no room for ends the stream, and nothing of it counts any more", async () => {
   const endless: HttpHandler = () => {
     const body = async function* () {

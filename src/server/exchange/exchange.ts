@@ -94,7 +94,6 @@ export function createBatch(tasksMax: number): (task: Task) => void {
 /** One of Node's requests as a plain value, until it is answered. */
 class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
   readonly #mount: Mount;
-  readonly #limits: TransportLimits;
   readonly #incoming: Incoming;
   readonly #context: ServeOptions & RequestFactsOptions;
   readonly #body: RequestBody;
@@ -114,7 +113,6 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
   ) {
     super(incoming, context);
     this.#mount = mount;
-    this.#limits = limits;
     this.#incoming = incoming;
     this.#context = context;
     this.#body = new RequestBody(incoming, limits);
@@ -234,7 +232,6 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
    */
   async #stream(response: StreamedResponse): Promise<void> {
     const { res, unread } = this.#incoming;
-    const { stalledWriteMsMax } = this.#limits;
     try {
       if (!unread.hasRoom(0)) {
         abandonBody(response.body);
@@ -242,8 +239,7 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
       }
       if (!isGone(res)) writeHead(res, response, undefined);
       if (this.method === "HEAD") abandonBody(response.body);
-      const isWritten =
-        this.method === "HEAD" || (await streamBody(this.#incoming, response.body, stalledWriteMsMax));
+      const isWritten = this.method === "HEAD" || (await streamBody(this.#incoming, response.body));
       this.#finish();
       if (isWritten) this.#endStream(response);
     } catch (cause) {

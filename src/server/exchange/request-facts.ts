@@ -1,3 +1,5 @@
+/** What is known of a request by its head. */
+
 import type { Clock } from "../../base/clock.ts";
 import type { Reservation } from "../../http/handler.ts";
 import {
@@ -57,7 +59,7 @@ export class RequestFacts {
   /** The key of the request is right. */
   set teamId(teamId: string | undefined) {
     this.#teamId = teamId;
-    this.#unread.prove();
+    this.#unread.noteRightKey();
   }
 
   get reservation(): Reservation {

@@ -22,7 +22,7 @@ import {
   sendWhole,
 } from "../node-http.ts";
 import type { Report, TransportLimits } from "../transport.ts";
-import { UnreadAnswer, type UnreadAnswers, type UnreadConnection } from "../unread-answers.ts";
+import { UnreadAnswer, type UnreadAnswers } from "../unread-answers.ts";
 
 export interface RunningAnswersOptions {
   /**
@@ -49,10 +49,10 @@ export function createRunningAnswers(
   const refusalOfHead = createHeadCheck(limits);
   const refused = new WeakSet<object>();
   // Answers must keep the order of their requests, so there is no cheaper way to refuse one.
-  const closeAtOnce = ({ socket, bytes }: UnreadConnection, { head }: Incoming) => {
-    if (socket.destroyed) return;
-    report({ kind: "connection_closed", by: "pipelined_requests", bytes, address: head.peer });
-    socket.destroy();
+  const closeAtOnce = ({ head, req }: Incoming) => {
+    if (req.socket.destroyed) return;
+    report({ kind: "connection_closed", by: "pipelined_requests", address: head.peer });
+    req.socket.destroy();
   };
   let closing = false;
 
@@ -87,7 +87,7 @@ export function createRunningAnswers(
      */
     take(req: NodeRequest, res: NodeResponse): void {
       const place = all.add(res);
-      const connection = connectionOf(req, unread);
+      const connection = unread.of(connectionOf(req));
       const unreadAnswer = new UnreadAnswer(unread, connection);
       const head = headOf(req);
       const notes = watch?.begun(head, entry);
@@ -102,7 +102,7 @@ export function createRunningAnswers(
         if (notes !== undefined) noteEnd(res, notes);
       });
       if (!isHttp2Request(req) && connection.requests > limits.concurrentStreamsMax) {
-        closeAtOnce(connection, incoming);
+        closeAtOnce(incoming);
         return;
       }
       if (closing) closeConnectionAfter(res);
@@ -112,7 +112,7 @@ export function createRunningAnswers(
         refuse(incoming, refusal);
       } else if (!isPipelined(res) || !refused.has(req.socket)) serve(incoming);
       // A request that was pipelined behind a refused one is ignored: the connection closes before
-      // its turn.
+      // it could be answered.
     },
     /** Returns the HTTP/1.1 connections on which an answer is not finished. */
     busySockets(): ReadonlySet<Socket> {
@@ -143,9 +143,9 @@ function refuseAndClose(incoming: Incoming, refusal: Refusal, requestId: string)
   }
 }
 
-function connectionOf(req: NodeRequest, unread: UnreadAnswers): UnreadConnection {
-  const connection = isHttp2Request(req) ? req.stream.session : req.socket;
-  return (connection && unread.of(connection)) ?? unread.nobody;
+/** A stream that is closed already has no session, and counts by itself. */
+function connectionOf(req: NodeRequest): object {
+  return isHttp2Request(req) ? (req.stream.session ?? req.stream) : req.socket;
 }
 
 /** Whether another answer must be sent first on the same connection. */

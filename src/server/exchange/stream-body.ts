@@ -1,19 +1,16 @@
+/** Writes the body of a streamed answer, as fast as its caller reads it. */
+
 import { streamTurns } from "../../limit/stream-turns.ts";
 import { unavailable } from "../../refusal/refusal.ts";
-import { cutOff, type Incoming, isGone, isHttp2Response, type NodeResponse, noteRead } from "../node-http.ts";
+import { type Incoming, isGone, isHttp2Response, type NodeResponse, noteRead } from "../node-http.ts";
 
 /**
  * Writes the body as it comes. Takes the next chunk only when the system has taken the one before,
  * so a reader that stops costs one chunk. Resolves to true when all is written, and to false as
  * soon as the caller disconnects, even while the body waits for something. Rejects with the error
- * of the body. Over HTTP/1.1 it closes the connection of a caller that takes nothing for
- * `stalledMsMax`; over HTTP/2 the check of all streams does.
+ * of the body. The check of all answers ends one whose caller takes nothing.
  */
-export async function streamBody(
-  incoming: Incoming,
-  body: AsyncIterable<Uint8Array>,
-  stalledMsMax: number,
-): Promise<boolean> {
+export async function streamBody(incoming: Incoming, body: AsyncIterable<Uint8Array>): Promise<boolean> {
   const { res } = incoming;
   if (isGone(res)) {
     abandonBody(body);
@@ -24,7 +21,7 @@ export async function streamBody(
   const onClose = () => stop(false);
   res.once("close", onClose);
   try {
-    const isWritten = await Promise.race([writeAll(incoming, chunks, stalledMsMax), gone]);
+    const isWritten = await Promise.race([writeAll(incoming, chunks), gone]);
     // Not awaited: a body that waits for something ends only after that.
     if (!isWritten) void returned(() => chunks);
     return isWritten;
@@ -45,18 +42,14 @@ async function returned(iterator: () => AsyncIterator<Uint8Array>): Promise<void
   } catch {}
 }
 
-async function writeAll(
-  incoming: Incoming,
-  chunks: AsyncIterator<Uint8Array>,
-  stalledMsMax: number,
-): Promise<boolean> {
+async function writeAll(incoming: Incoming, chunks: AsyncIterator<Uint8Array>): Promise<boolean> {
   const { res } = incoming;
   for (;;) {
     if (isGone(res)) return false;
     const next = await chunks.next();
     if (isGone(res)) return false;
     if (next.done) return true;
-    await writeSlowly(incoming, next.value, stalledMsMax);
+    await writeSlowly(incoming, next.value);
     await streamTurns.turn();
   }
 }
@@ -67,7 +60,7 @@ async function writeAll(
  * that the caller reads. Throws if the caller leaves too much unread; a small chunk is always
  * written, so that a stream is not cut off for what others leave unread.
  */
-async function writeSlowly(incoming: Incoming, bytes: Uint8Array, stalledMsMax: number): Promise<void> {
+async function writeSlowly(incoming: Incoming, bytes: Uint8Array): Promise<void> {
   const { res, unread, notes } = incoming;
   if (bytes.length > partBytesMax && !unread.hasRoom(bytes.length)) {
     throw unavailable({ mayHaveRun: true, isQuiet: true });
@@ -77,7 +70,7 @@ async function writeSlowly(incoming: Incoming, bytes: Uint8Array, stalledMsMax: 
   unread.add(bytes.length);
   for (let at = 0; at < bytes.length && !isGone(res); at += partBytesMax) {
     const part = bytes.subarray(at, at + partBytesMax);
-    await written(res, part, stalledMsMax);
+    await written(res, part);
     unread.remove(part.length);
     if (notes !== undefined) notes.bytes += part.length;
     noteRead(res);
@@ -89,14 +82,11 @@ const partBytesMax = 16 * 1024;
 /**
  * Resolves when the system has taken the bytes, or when it never will, because the caller has
  * disconnected or has reset its stream. Node keeps a stream open that is reset without an error.
- * Node's own limit for HTTP/1.1 is not enough: all that the caller sends extends it.
  */
-function written(res: NodeResponse, bytes: Uint8Array, stalledMsMax: number): Promise<void> {
+function written(res: NodeResponse, bytes: Uint8Array): Promise<void> {
   return new Promise((resolve) => {
     const stream = isHttp2Response(res) ? res.stream : undefined;
-    const stalled = stream === undefined ? setTimeout(cutUnlessQueued, stalledMsMax, res) : undefined;
     const done = () => {
-      clearTimeout(stalled);
       res.off("close", done);
       stream?.off("aborted", done);
       resolve();
@@ -106,10 +96,4 @@ function written(res: NodeResponse, bytes: Uint8Array, stalledMsMax: number): Pr
     if (isHttp2Response(res)) res.write(bytes, "utf8", done);
     else res.write(bytes, "utf8", done);
   });
-}
-
-/** An answer that waits for the one before it on the same connection has no socket yet. */
-function cutUnlessQueued(this: NodeJS.Timeout, res: NodeResponse): void {
-  if (res.socket === null) this.refresh();
-  else cutOff(res);
 }

@@ -6,10 +6,11 @@ import {
   constants,
   type Http2ServerResponse,
 } from "node:http2";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import type { ListenerOptions } from "#src/server/listener.ts";
 import { isHttp2Response, type NodeRequest } from "#src/server/node-http.ts";
 import { h2cAnswer, h2cRequest, h2cSession } from "../../harness/h2c-client.ts";
+import { rawSocket } from "../../harness/raw-socket.ts";
 import { echoHandler, jsonAnswer, serveForTest as served } from "../../harness/served-handler.ts";
 import { soon } from "../../harness/soon.ts";
 
@@ -102,42 +103,17 @@ test("a large answer gets the time that its size needs", async () => {
   shut.destroy();
 });
 
-test("a caller that reads its stream slowly, one message after another, keeps it", async () => {
-  const message = Buffer.alloc(40_000);
-  const endless = handler((_, res) => {
-    const fill = () => {
-      while (!res.stream.destroyed && res.write(message));
-    };
-    res.on("drain", fill);
-    fill();
-  });
-  const { url } = await served(echoHandler, {
-    limits: { ...shortStall, stalledWriteMsMax: 500 },
-    onRequest: endless,
-  });
-  const session = await h2cSession(url);
-  const slow = session.request({ ":path": "/" });
-  const closed = once(slow, "close");
-  const take = async (bytes: number) => {
-    for (let taken = 0; taken < bytes && !slow.closed; ) {
-      const chunk: Buffer | null = slow.read();
-      if (chunk === null) await Promise.race([once(slow, "readable"), closed]);
-      taken += chunk?.length ?? 0;
-    }
-  };
-  // Each end of the other stream takes less time than the slow caller has.
-  const metronome = await served(echoHandler, {
-    limits: { ...shortStall, stalledWriteMsMax: 50 },
-    onRequest: handler((_, res) => res.end("held")),
-  });
-  const shut = await shutSession(metronome.url);
-  for (let round = 0; round < 15; round += 1) {
-    await take(100_000);
-    await over(shut.request({ ":path": "/" }));
-  }
-  expect(slow.closed).toBe(false);
-  session.destroy();
-  shut.destroy();
+test("over HTTP/1.1 an answer that nobody reads is given up, although its caller goes on sending", async () => {
+  const body = Buffer.alloc(64 * 1024 * 1024);
+  const { port, requests } = await served(() => ({ status: 200, headers: [], body }), { limits: shortStall });
+  const client = rawSocket({ port });
+  client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  client.socket.pause();
+  // A server passes over empty lines before a request (RFC 9112, section 2.2).
+  const sending = setInterval(() => client.send("\r\n"), checkIntervalMs);
+  onTestFinished(() => clearInterval(sending));
+  await soon(() => requests.running()).toBe(1);
+  await soon(() => requests.running()).toBe(0);
 });
 
 test("over HTTP/2 a body that no handler reads has a time limit too, and a conversation has a longer one", async () => {
