@@ -116,7 +116,7 @@ export const bounds = {
   unaryGraceMs: 1_000,
   /** How late the event loop may be (p99). Later, requests for runs are shed. */
   eventLoopLagMsMax: 200,
-  /** How often readiness checks that this instance still holds the store. */
+  /** How often readiness checks the lease of the store. */
   readinessLookMs: 1_000,
   /** The pause between two questions of readiness to the store. */
   storeCheckMs: 2_000,

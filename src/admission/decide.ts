@@ -7,7 +7,7 @@ import type { KeyLimit, LimitDecision, TeamLimiter } from "../limit/limit-decisi
 import { fail, type Refusal, refuseFor } from "../refusal/refusal.ts";
 import type { PlanName } from "../settings/config.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
-import type { CountUsage } from "../usage/held-usage.ts";
+import type { CountUsage } from "../usage/pending-usage.ts";
 
 export interface DecideParts {
   readonly clock: Clock;

@@ -10,7 +10,7 @@ import { type HostAndPort, writeHostAndPort } from "../settings/host.ts";
 
 /**
  * Writes down that this instance has started, and which secrets are others than at the last start.
- * Returns the function that writes down its stop. A store that is full or does not answer holds up
+ * Returns the function that writes down its stop. A store that is full or does not answer delays
  * no start: the start itself is then written later, and changed secrets with the next one.
  */
 export function noteStart(

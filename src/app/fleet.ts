@@ -68,14 +68,14 @@ export class FleetInstance {
   #redisMark: string | undefined;
   #planLimits: Config["planLimits"];
   #isFailing = false;
-  /** The last trouble of its heartbeats, since it held its lease last. */
+  /** The last trouble of its heartbeats, since its lease was last valid. */
   #trouble: unknown;
 
   constructor(parts: FleetInstanceParts) {
     this.#parts = parts;
     this.#planLimits = parts.config.planLimits;
     this.#leaseLog = createLeaseLog({
-      holds: () => this.#joined?.holds() ?? true,
+      mayAdmit: () => this.#joined?.mayAdmit() ?? true,
       whyNot: () => this.whyNot(),
       log: parts.log,
     });
@@ -101,7 +101,7 @@ export class FleetInstance {
 
   /** Why it may not admit requests, for the log; undefined where it may, or nobody knows. */
   whyNot(): unknown {
-    return this.#joined?.holds() === false ? (this.#trouble ?? stoodStill) : this.#trouble;
+    return this.#joined?.mayAdmit() === false ? (this.#trouble ?? stoodStill) : this.#trouble;
   }
 
   /** Logs if it has lost its lease. Call it regularly. */
@@ -181,14 +181,14 @@ export class FleetInstance {
 
   #onView({ planLimits }: ControlView): void {
     this.#isFailing = false;
-    if (this.#joined?.holds()) this.#trouble = undefined;
+    if (this.#joined?.mayAdmit()) this.#trouble = undefined;
     this.#planLimits = planLimitsOf(planLimits, this.#parts.config.planLimits);
   }
 
-  #leaseEvents(): Required<Pick<FleetEvents, "onHeld" | "onFenced" | "onBeatFailed">> {
+  #leaseEvents(): Required<Pick<FleetEvents, "onLeaseTaken" | "onFenced" | "onBeatFailed">> {
     const { log, metrics } = this.#parts;
     return {
-      onHeld: () => {
+      onLeaseTaken: () => {
         metrics.leaseTaken();
         this.#leaseLog.taken(this.#joined && (this.#trouble ?? stoodStill));
         this.#trouble = undefined;

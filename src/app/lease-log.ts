@@ -10,12 +10,12 @@ export interface LeaseLog {
 
 /** One line for a loss and one for its end, each with the cause. */
 export function createLeaseLog({
-  holds,
+  mayAdmit,
   whyNot,
   log,
 }: {
-  readonly holds: () => boolean;
-  /** Why it does not hold, as far as known. Asked after the loss. */
+  readonly mayAdmit: () => boolean;
+  /** Why it may not, as far as known. Asked after the loss. */
   readonly whyNot: () => unknown;
   readonly log: Pick<Log, "error" | "info">;
 }): LeaseLog {
@@ -28,8 +28,8 @@ export function createLeaseLog({
   return {
     taken,
     check() {
-      if (holds() && lost) taken();
-      if (holds() || lost) return;
+      if (mayAdmit() && lost) taken();
+      if (mayAdmit() || lost) return;
       lost = { cause: whyNot() };
       log.error(lost, "this instance has lost its lease: it refuses requests with 503");
     },

@@ -116,7 +116,7 @@ export function createInternalListener(
   const { metrics, audit, verifyServiceToken, tls } = parts;
   const { serve, options } = listenerBasis(parts, "grpc");
   const handler = createMetricsHandler({ metrics, verifyServiceToken, onUnproven: audit.wrongToken });
-  // Its callers are internal services: no address is held to an allowance.
+  // Its callers are internal services: no address has an allowance.
   const allowance: AddressAllowanceView = { guard: unguarded, look: () => undefined };
   const findRpc = createRpcs(parts, { listener: "internal", allowance });
   return createListener({
@@ -200,7 +200,7 @@ function dispatch(
 
 /**
  * Health and reflection, for Keyrun's own services. Their streams end when `streamsEnd` aborts: a
- * stream that waits for its caller would hold a drain up to its end.
+ * stream that waits for its caller would delay a drain to its end.
  */
 export function operationServices(
   ownServices: readonly ServedService[],

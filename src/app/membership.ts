@@ -88,9 +88,9 @@ export async function createMembership(parts: MembershipParts): Promise<Membersh
 
 type Admitting = Pick<Membership, "mayAdmit" | "whyNot" | "checkLease" | "limitOf">;
 
-function inFleet(instance: FleetInstance, { holds }: Fleet): Admitting {
+function inFleet(instance: FleetInstance, { mayAdmit }: Fleet): Admitting {
   return {
-    mayAdmit: holds,
+    mayAdmit,
     whyNot: () => instance.whyNot(),
     checkLease: () => instance.checkLease(),
     limitOf: (plan) => instance.limitOf(plan),
@@ -98,12 +98,12 @@ function inFleet(instance: FleetInstance, { holds }: Fleet): Admitting {
 }
 
 function alone({ config, log, stores: { guard } }: MembershipParts): Admitting {
-  const { holds } = guard;
+  const mayAdmit = guard.isValid;
   const whyNot = () => guard.whyNot?.();
   return {
-    mayAdmit: holds,
+    mayAdmit,
     whyNot,
-    checkLease: createLeaseLog({ holds, whyNot, log }).check,
+    checkLease: createLeaseLog({ mayAdmit, whyNot, log }).check,
     limitOf: (plan) => config.planLimits[plan],
   };
 }

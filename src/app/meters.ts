@@ -123,8 +123,8 @@ export function meterStores(stores: Stores, parts: MeterParts): Stores {
 }
 
 function meterFleet(fleet: NonNullable<Stores["fleet"]>, parts: MeterParts) {
-  const { holdTeam } = meterPort("control", { holdTeam: fleet.holdTeam }, parts);
-  return { ...fleet, holdTeam, control: meterPort("control", fleet.control, parts) };
+  const { lockTeam } = meterPort("control", { lockTeam: fleet.lockTeam }, parts);
+  return { ...fleet, lockTeam, control: meterPort("control", fleet.control, parts) };
 }
 
 /** Counts and times the calls to Redis. One that Redis got too late was not done. */

@@ -66,7 +66,7 @@ export interface AppParts {
   readonly nameFiles?: NameFilePaths | undefined;
   /** Takes the lines of the access log; undefined: there is none. */
   readonly writeAccess?: WriteLine | undefined;
-  /** The bytes that runs may hold where no setting says it. */
+  /** The bytes that runs may reserve where no setting says it. */
   readonly runBytesMax?: number;
   /** Cuts secrets from what a caller may have written, as the log does. */
   readonly redact?: Redact;
@@ -145,7 +145,9 @@ async function openRecords({ config, parts, closers }: Start, { stores, metrics 
   return { audit, secrets, serviceToken, caches: createCaches(stores, { clock, metrics }) };
 }
 
-/** The other instances on the same store, if there may be others, and the limit shared with them. */
+/**
+ * The other instances on the same store, if there may be others, and the limit shared with them.
+ */
 async function openFleet({ config, parts, closers }: Start, opened: Ground & Records) {
   const { clock, log, onRefused, signal, version } = parts;
   const { stores, secrets, serviceToken, metrics, caches, tls, traces } = opened;

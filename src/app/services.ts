@@ -30,7 +30,7 @@ import type { TeamLimiter } from "../limit/limit-decision.ts";
 import { createLimiter } from "../limit/limiter.ts";
 import { auditMethod } from "../rpc/audit/audit-calls.ts";
 import { runMsMax, served } from "../rpc/served.ts";
-import type { TeamBelongings } from "../teams/delete-team.ts";
+import type { TeamDependents } from "../teams/delete-team.ts";
 import { createTeamService } from "../teams/team-service.ts";
 import { createGetUsage } from "../usage/get-usage.ts";
 import { createUsage, type Usage } from "../usage/usage.ts";
@@ -48,8 +48,8 @@ export interface ServicesParts extends RunsParts {
   readonly secrets: ServiceSecrets;
   /** Checks the callers that watch keys, and says when a check is worth making at once. */
   readonly watchAccess: Pick<WatchKeysParts, "checkAccess" | "onSessionEnded">;
-  /** As in `TeamBelongings`. */
-  readonly leaveServiceTokens: TeamBelongings["leaveServiceTokens"];
+  /** As in `TeamDependents`. */
+  readonly leaveServiceTokens: TeamDependents["leaveServiceTokens"];
 }
 
 export type Services = ReturnType<typeof createServices>;
@@ -277,8 +277,8 @@ function wireTeamService(
     preview,
     users,
     changeSecurityState: membership.changeSecurityState,
-    holdTeam: stores.fleet?.holdTeam,
-    belongings: {
+    lockTeam: stores.fleet?.lockTeam,
+    dependents: {
       countActiveKeys: keyring.countActive,
       appsLimitedTo: stores.apps.limitedTo,
       deleteKeys: createDeleteKeys({ ...changing, onDeleted: usage.keyDeleted }),

@@ -123,14 +123,14 @@ async function oidcMethod(
 }
 
 function holdAddress({ publicUrl }: Config) {
-  let held: ScreenAddress | undefined;
+  let known: ScreenAddress | undefined;
   return {
     address: () => {
-      if (!held) throw new Error("the public listener is not bound yet");
-      return held;
+      if (!known) throw new Error("the public listener is not bound yet");
+      return known;
     },
     bound: (at: HostAndPort) => {
-      held = screenAddress({ publicUrl, bound: at });
+      known = screenAddress({ publicUrl, bound: at });
     },
   };
 }

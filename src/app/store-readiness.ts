@@ -9,7 +9,7 @@ export interface StoreReadiness {
   begin(): () => Promise<void>;
 }
 
-/** Makes a readiness that needs the store: held by this process, and answering. */
+/** Makes a readiness that needs the store: its lease must be valid, and it must answer. */
 export function createStoreReadiness({
   stores: { check },
   mayAdmit,

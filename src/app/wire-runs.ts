@@ -154,7 +154,7 @@ function ownersOf({ membership: { fleet }, randomBytes }: Parameters<typeof wire
   }
   return {
     owner: () => fleet.members().ownId,
-    liveOwners: () => (fleet.holds() ? new Set(fleet.members().leases.map(({ id }) => id)) : undefined),
+    liveOwners: () => (fleet.mayAdmit() ? new Set(fleet.members().leases.map(({ id }) => id)) : undefined),
     tellOthers(id: string) {
       void fleet.announce([{ kind: "run", id, version: 0 }], { wait: false });
     },

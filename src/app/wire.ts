@@ -175,7 +175,7 @@ function observe(opened: Opened, services: Services, { publicListener, internalL
       activeKeys: services.activeKeys(),
       expiringKeys: services.keySweep.expiringKeys(),
     }),
-    fleet: fleet && (() => ({ holds: fleet.holds(), instances: fleet.members().leases.length })),
+    fleet: fleet && (() => ({ mayAdmit: fleet.mayAdmit(), instances: fleet.members().leases.length })),
     leaseLeftSeconds: leftMs && (() => leftMs() / 1_000),
     limitMode: sharedLimit && (() => sharedLimit.mode()),
   });
@@ -190,7 +190,7 @@ function watchAccessOf({ watchAccess }: SignIn, { check }: ServiceAccess): SignI
   };
 }
 
-/** Open streams end when the drain begins; otherwise they would hold it up to its end. */
+/** Open streams end when the drain begins; otherwise they would delay it to its end. */
 function openStreams({ keyEvents }: Services, streamsEnd: AbortController): Drainable {
   const closeConnections = () => {
     keyEvents.close();

@@ -212,7 +212,7 @@ function createSweep({ clock, log, store, keptDays, sweepMs = auditBounds.sweepM
     const beforeMs = clock.unixMs() - keptDays * dayMs;
     const limit = auditBounds.sweepMax;
     while (!isClosed && (await store.deleteBefore({ beforeMs, limit })) === limit) {
-      // Others first: a batch holds them up.
+      // Others first: a batch stops them.
       await setTimeout(auditBounds.sweepPauseMs);
     }
   }

@@ -89,7 +89,7 @@ export const auditBounds = {
   retryMs: 5_000,
   /** How often joined events whose minute is over are written. */
   joinedFlushMs: 5_000,
-  /** How often old events are removed, and how many at once: a batch holds up all other work. */
+  /** How often old events are removed, and how many at once: a batch stops all other work. */
   sweepMs: 60_000,
   sweepMax: 500,
   /** Between two batches of one sweep. */

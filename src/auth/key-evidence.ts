@@ -8,7 +8,7 @@ import type { KeyEnd } from "../http/headers.ts";
 import type { PlanName } from "../settings/config.ts";
 
 /**
- * What the store says of a key, as far as verifying needs it. The cache of verified keys holds it.
+ * What the store says of a key, as far as verifying needs it. The cache of verified keys has it.
  */
 export interface KeyEvidence {
   readonly id: string;

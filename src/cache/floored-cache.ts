@@ -61,8 +61,8 @@ export function createFlooredCache<V extends object>(options: {
 
   function keep(id: string, value: V): void {
     const version = versionOf(value);
-    const held = entries.peek(id);
-    if (version < floors.versionOf(id) || (held && version < held.version)) return;
+    const cached = entries.peek(id);
+    if (version < floors.versionOf(id) || (cached && version < cached.version)) return;
     entries.set(id, { value, version, expireMs: clock.monotonicMs() + ttlMs });
   }
 
@@ -116,9 +116,9 @@ export function createFlooredCache<V extends object>(options: {
     },
     raise(id, version, value) {
       floors.raise(id, version);
-      const held = entries.peek(id);
+      const cached = entries.peek(id);
       // Also one of the same version: a session keeps its version when it is used.
-      if (held && held.version <= version) entries.delete(id);
+      if (cached && cached.version <= version) entries.delete(id);
       absent.delete(id);
       if (value !== undefined && floors.areWhole()) keep(id, value);
     },

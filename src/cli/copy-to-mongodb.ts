@@ -38,7 +38,7 @@ function partsOf(config: Config, terminal: Terminal) {
     clock: systemClock,
     events: {
       onWaiting: (waitMsMax: number) =>
-        terminal.note(`Another Keyrun held the database a moment ago: waiting up to ${waitMsMax / 1_000} s.`),
+        terminal.note(`Another Keyrun had the database a moment ago: waiting up to ${waitMsMax / 1_000} s.`),
       onRenewalFailed: () => {},
       onLost: () => {},
     },

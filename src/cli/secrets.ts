@@ -7,7 +7,7 @@ import type { LeaseRecord } from "../fleet/control-store.ts";
 import { createServiceSecrets } from "../keys/service-secrets.ts";
 import {
   changeSecrets,
-  type HeldSecret,
+  type ListedSecret,
   putFirst,
   putLast,
   type SecretsChange,
@@ -91,12 +91,13 @@ export async function promoteSecret(
 ): Promise<void> {
   const file = secretsFile(world);
   const { instances } = await lookAtStore(world, file.config);
-  const versions = await file.change((held) => {
-    const last = held.at(-1);
-    if (!last || held.length < 2) return `${file.path} holds one secret. Add one with \`secrets add\` first.`;
+  const versions = await file.change((listed) => {
+    const last = listed.at(-1);
+    if (!last || listed.length < 2)
+      return `${file.path} holds one secret. Add one with \`secrets add\` first.`;
     const version = secretVersion(last.secret);
     const behind = instances.find(({ facts }) => !facts.secretVersions.includes(version));
-    if (!behind) return [{ ...last, isUnpromoted: false }, ...held.slice(0, -1)];
+    if (!behind) return [{ ...last, isUnpromoted: false }, ...listed.slice(0, -1)];
     return `${inWords(behind)} does not know version ${version} yet, and could not read the keys made with it. Put this file there, restart it, and try again.`;
   });
   const [newest, ...older] = versions;
@@ -120,12 +121,12 @@ export async function dropSecret(
   await terminal.confirm(`${which} goes from ${file.path}.`, options);
   const store = await lookAtStore(world, file.config);
   let dropped = "";
-  const versions = await file.change((held) => {
-    dropped = options.version ?? versionOf(held.at(-1));
-    const place = held.findIndex((each) => versionOf(each) === dropped);
-    const isUnpromoted = held[place]?.isUnpromoted ?? false;
+  const versions = await file.change((listed) => {
+    dropped = options.version ?? versionOf(listed.at(-1));
+    const place = listed.findIndex((each) => versionOf(each) === dropped);
+    const isUnpromoted = listed[place]?.isUnpromoted ?? false;
     const problem = problemOfDrop({ version: dropped, place, isUnpromoted, path: file.path, store });
-    return problem ?? held.toSpliced(place, 1);
+    return problem ?? listed.toSpliced(place, 1);
   });
   say(terminal, options, {
     file,
@@ -162,7 +163,7 @@ function problemOfMakers(version: string, store: StoreInspection): string | unde
   if (store.isServed) {
     return `A Keyrun serves the store alone, and may still make keys with version ${version}. Stop it first, then run this again and start it.`;
   }
-  if (store.isHeld) {
+  if (store.isLocked) {
     return `A Keyrun that served the store alone is suspended or was killed, and may still make keys with version ${version} if it goes on. Start Keyrun again, which takes its place, stop it, and try again.`;
   }
   const behind = store.registered.find(({ facts }) => facts.secretVersions[0] === version);
@@ -170,7 +171,7 @@ function problemOfMakers(version: string, store: StoreInspection): string | unde
   return `${inWords(behind)} still makes keys with version ${version}. Put this file there, restart it, and try again. If it is gone for good, the others forget it within a minute.`;
 }
 
-const versionOf = (held: HeldSecret | undefined) => (held ? secretVersion(held.secret) : "");
+const versionOf = (listed: ListedSecret | undefined) => (listed ? secretVersion(listed.secret) : "");
 
 const lookMsMax = 5_000;
 

@@ -139,8 +139,8 @@ async function secrets(config: Config, inspection: StoreInspection | undefined):
 
 async function token(config: Config): Promise<string> {
   if (config.serviceToken !== undefined) return "KEYRUN_SERVICE_TOKEN is set";
-  const held = await filesOf(config).findServiceToken();
-  return held === undefined ? "there is none yet: the first start makes one" : "the file can be read";
+  const token = await filesOf(config).findServiceToken();
+  return token === undefined ? "there is none yet: the first start makes one" : "the file can be read";
 }
 
 function filesOf({ dataDir }: Config) {

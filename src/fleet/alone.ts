@@ -15,17 +15,17 @@ import { leasesBefore, obstacleToServe } from "./who-may-join.ts";
 /** Says whether this process is the one that may serve the store. */
 export interface InstanceGuard {
   /** True while no other process can serve the store alone, so a request may be admitted. Cheap. */
-  holds(): boolean;
+  isValid(): boolean;
   /**
-   * For how long `holds` stays true if the store never answers again; 0 where it is false. Absent
+   * For how long `isValid` stays true if the store never answers again; 0 where it is false. Absent
    * where nobody can take the store over.
    */
   leftMs?(): number;
   /** The error of the last heartbeat, if that failed. Absent as `leftMs` is. */
   whyNot?(): unknown;
   /**
-   * Leaves the store to the next process; `holds` returns false from then on. Never throws, and may
-   * be repeated.
+   * Leaves the store to the next process; `isValid` returns false from then on. Never throws, and
+   * may be repeated.
    */
   release(): Promise<void>;
 }
@@ -36,7 +36,7 @@ export interface InstanceEvents {
   onWaiting(waitMsMax: number): void;
   /** A heartbeat failed, the first one of an outage. The next one follows. */
   onRenewalFailed(cause: unknown): void;
-  /** Another instance took over: this one will never hold again and should end. */
+  /** Another instance took over: this one will never be valid again and should end. */
   onLost(): void;
 }
 
@@ -75,7 +75,7 @@ export async function serveAlone(control: ControlStore, parts: AloneParts): Prom
   await awaitOthers(control, { ...parts, alone: true });
   let hasServed = false;
   let trouble: unknown;
-  const { holds, leftMs, leave } = await joinFleet({
+  const { mayAdmit, leftMs, leave } = await joinFleet({
     control,
     clock,
     timers: parts.timers ?? systemTimers,
@@ -104,7 +104,7 @@ export async function serveAlone(control: ControlStore, parts: AloneParts): Prom
     },
   });
   hasServed = true;
-  return { holds, leftMs, whyNot: () => trouble, release: leave };
+  return { isValid: mayAdmit, leftMs, whyNot: () => trouble, release: leave };
 }
 
 /** What an instance alone says of itself. */

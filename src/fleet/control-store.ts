@@ -80,7 +80,7 @@ export interface HandedShare {
 }
 
 /** The limits of plans that one instance brought, for all instances. */
-export interface HeldPlanLimits {
+export interface BroughtPlanLimits {
   /** The `order` of the instance's registration. */
   readonly order: number;
   /** Requests a minute of each plan. */
@@ -96,7 +96,7 @@ export interface ControlView {
   /** By ascending `order`. */
   readonly leases: readonly LeaseRecord[];
   /** They stay when their instance leaves. Absent: no instance has brought any yet. */
-  readonly planLimits?: HeldPlanLimits;
+  readonly planLimits?: BroughtPlanLimits;
   /** Shares of instances that left, until they are taken over. Each slot once. Absent: none. */
   readonly vacant?: readonly HandedShare[];
 }
@@ -142,7 +142,7 @@ export interface ControlStore {
    * its own. Returns those that held right before; undefined where there were none, or the later
    * ones stay. The caller that lowers one announces "plan-limits" after it.
    */
-  bringPlanLimits(brought: HeldPlanLimits): Promise<HeldPlanLimits | undefined>;
+  bringPlanLimits(brought: BroughtPlanLimits): Promise<BroughtPlanLimits | undefined>;
   /** Removes the record if it is there. */
   remove(id: string): Promise<void>;
   /** Removes the record if it is there, and makes its share vacant in the same step. */

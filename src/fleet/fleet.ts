@@ -31,7 +31,7 @@ export interface Fleet {
    * Whether this instance may admit requests now: its lease is valid on the monotonic clock and on
    * the wall clock. Synchronous and cheap. Ask after the last wait of a decision.
    */
-  holds(): boolean;
+  mayAdmit(): boolean;
   /** For how long it would still be, if the store never answered again; 0 where it may not. */
   leftMs(): number;
   /**
@@ -65,7 +65,7 @@ export interface Fleet {
 /** What the operator should know of, for the log and metrics. None of them may throw. */
 export interface FleetEvents {
   /** This instance holds a lease again, or for the first time. */
-  onHeld?(): void;
+  onLeaseTaken?(): void;
   /**
    * Others removed this instance's record, or the record went back in time with the database; it
    * forgot everything and registers anew.
@@ -73,7 +73,7 @@ export interface FleetEvents {
   onFenced?(): void;
   /**
    * This instance was taken out and may not join again; the words say why. It beats no more and
-   * will never hold again, so its process should end. Called once.
+   * may never admit again, so its process should end. Called once.
    */
   onRefused?(words: string): void;
   /** A heartbeat or a new registration failed; the next one follows. */
@@ -220,7 +220,7 @@ export async function joinFleet(parts: FleetParts): Promise<Fleet> {
   }
   heartbeat.start();
   return {
-    holds: lease.holds,
+    mayAdmit: lease.isValid,
     leftMs: lease.leftMs,
     announce: pushes.announce,
     nudged: heartbeat.soon,

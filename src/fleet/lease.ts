@@ -11,7 +11,7 @@ export interface SendTime {
 /** The right of this instance to admit requests, for a time. */
 export interface Lease {
   /** Valid on both clocks. A wall clock that steps forward ends it until the next extension. */
-  holds(): boolean;
+  isValid(): boolean;
   /** How long it will still be valid if it is not extended; 0 where it is not. */
   leftMs(): number;
   /** Take it before the message is sent that may extend the lease. */
@@ -32,7 +32,7 @@ export function createLease(clock: Clock, leaseMs: number): Lease {
   let untilUnixMs = Number.NEGATIVE_INFINITY;
   return {
     leftMs: () => Math.max(0, Math.min(untilMs - clock.monotonicMs(), untilUnixMs - clock.unixMs())),
-    holds: () => clock.monotonicMs() < untilMs && clock.unixMs() < untilUnixMs,
+    isValid: () => clock.monotonicMs() < untilMs && clock.unixMs() < untilUnixMs,
     sendTime: () => ({ monotonicMs: clock.monotonicMs(), unixMs: clock.unixMs() }),
     extend(sent) {
       untilMs = Math.max(untilMs, sent.monotonicMs + leaseMs);

@@ -2,15 +2,15 @@
 
 import { unavailable } from "../refusal/refusal.ts";
 import { type PlanName, planNames } from "../settings/config.ts";
-import type { ControlStore, HeldPlanLimits } from "./control-store.ts";
+import type { BroughtPlanLimits, ControlStore } from "./control-store.ts";
 import type { Fleet } from "./fleet.ts";
 
 /** Requests a minute of each plan. */
 export type PlanLimits = Readonly<Record<PlanName, number>>;
 
 /** The limits that hold for the whole fleet. A plan that they don't name has the limit of `own`. */
-export function planLimitsOf(held: HeldPlanLimits | undefined, own: PlanLimits): PlanLimits {
-  const limitOf = (plan: PlanName) => held?.limits[plan] ?? own[plan];
+export function planLimitsOf(brought: BroughtPlanLimits | undefined, own: PlanLimits): PlanLimits {
+  const limitOf = (plan: PlanName) => brought?.limits[plan] ?? own[plan];
   return {
     free: limitOf("free"),
     pro: limitOf("pro"),

@@ -110,8 +110,8 @@ function createRetryQueue(changesMax: number) {
     keep(changes: readonly ControlChange[]): void {
       for (const change of changes) {
         const name = `${change.kind} ${change.id}`;
-        const held = kept.get(name);
-        kept.set(name, held && held.version > change.version ? held : change);
+        const before = kept.get(name);
+        kept.set(name, before && before.version > change.version ? before : change);
       }
       for (const name of kept.keys()) {
         if (kept.size <= changesMax) return;

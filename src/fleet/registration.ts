@@ -43,7 +43,7 @@ export function createRegistration(
     readonly takeView: (view: ControlView) => void;
     /** Registered under this id; the lease begins. */
     readonly onJoined: (id: string) => void;
-    readonly events: { onHeld?(): void; onFenced?(): void };
+    readonly events: { onLeaseTaken?(): void; onFenced?(): void };
   },
 ) {
   const { control, facts, lease, mayJoin, events } = parts;
@@ -68,9 +68,9 @@ export function createRegistration(
   }
 
   function extend(sent: SendTime): void {
-    const held = lease.holds();
+    const wasValid = lease.isValid();
     lease.extend(sent);
-    if (!held) events.onHeld?.();
+    if (!wasValid) events.onLeaseTaken?.();
   }
 
   /** There is no await in here: what was known is forgotten before the lease begins. */
@@ -154,7 +154,7 @@ export function createRegistration(
       applied = view.seq;
       return true;
     },
-    /** Holds no more, now and for ever. */
+    /** Ends the lease, now and for ever. */
     end(): void {
       isOver = true;
       forget();

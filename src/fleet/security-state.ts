@@ -19,9 +19,10 @@ export interface FlooredChange<V> {
    */
   readonly grants?: boolean;
   /**
-   * Changes nothing that another instance decides by without a look at the store. So none is told.
+   * Changes nothing that another instance decides by without a read of the store, so it is not
+   * announced.
    */
-  readonly untold?: boolean;
+  readonly localOnly?: boolean;
   /** The team of a key, for those who watch its keys on other instances. */
   readonly teamId?: string;
 }
@@ -38,7 +39,7 @@ export interface StoredChange {
  * The write resolves with the records that it changed: one, several, or undefined for none. The
  * same value is returned. Where the write throws, nothing is voided and its error is passed on.
  *
- * Creations go through it too, because a cache may hold that the id does not exist.
+ * Creations go through it too, because a cache may say that the id does not exist.
  */
 export type ChangeSecurityState<Kind extends SecurityKind, Change> = <
   Written extends Change | readonly Change[] | undefined,
@@ -63,7 +64,7 @@ type ChangeOf<Values, Kind> = Kind extends keyof Values ? FlooredChange<Values[K
  * grant are not waited for. Without a fleet all caches are this process's own, so its floors are
  * enough.
  *
- * A kind without a floor here is held by no cache: it is read from the store at every use, so there
+ * A kind without a floor here is in no cache: it is read from the store at every use, so there
  * is nothing to tell anybody.
  */
 export function createSecurityState<Values extends { readonly [Kind in SecurityKind]?: object }>({
@@ -90,8 +91,8 @@ export function createSecurityState<Values extends { readonly [Kind in SecurityK
     await Promise.all(
       changes.map(({ id, version, value }) => floor.raise(id, version, fleet ? undefined : value)),
     );
-    const told = changes.filter(({ untold }) => untold !== true);
-    if (fleet && told.length > 0) await announceAll(fleet, kind, told);
+    const announced = changes.filter(({ localOnly }) => localOnly !== true);
+    if (fleet && announced.length > 0) await announceAll(fleet, kind, announced);
     return written;
   };
 }
@@ -101,12 +102,12 @@ async function announceAll(
   kind: SecurityKind,
   changes: readonly FlooredChange<unknown>[],
 ): Promise<void> {
-  const announced = (isTold: (change: FlooredChange<unknown>) => boolean): ControlChange[] =>
+  const those = (isOne: (change: FlooredChange<unknown>) => boolean): ControlChange[] =>
     changes
-      .filter(isTold)
+      .filter(isOne)
       .map(({ id, version, teamId }) => ({ kind, id, version, ...(teamId !== undefined && { teamId }) }));
-  const granted = announced(({ grants }) => grants === true);
-  const taken = announced(({ grants }) => grants !== true);
+  const granted = those(({ grants }) => grants === true);
+  const taken = those(({ grants }) => grants !== true);
   if (granted.length > 0) await fleet.announce(granted, { wait: false });
   if (taken.length > 0) await fleet.announce(taken, { wait: true });
 }

@@ -38,7 +38,7 @@ export interface KeyEvents {
   endTeam(teamId: string, reason: Refusal): void;
   /** Ends every watch with this reason. New ones are taken. */
   endAll(reason: Refusal): void;
-  /** Ends every watch, for the drain: an open stream would hold the drain up. */
+  /** Ends every watch, for the drain: an open stream would delay the drain. */
   close(): void;
 }
 
@@ -189,7 +189,7 @@ interface FleetKeyEvents {
 export function createFleetKeyEvents(parts: {
   readonly events: Pick<KeyEvents, "publish" | "isWatched" | "endTeam" | "endAll">;
   readonly find: KeyStore["find"];
-  /** The stored last use or the one still held in memory, whichever is later. */
+  /** The stored last use or the one that is still in memory, whichever is later. */
   readonly lastUseTimeMs: (keyId: string, stored: number | null) => number | null;
   readonly waitingMax?: number;
   readonly readsMax?: number;

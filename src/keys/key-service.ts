@@ -197,7 +197,7 @@ export function createListKeys(parts: ListKeysParts): ServiceMethods<typeof KeyS
 }
 
 /**
- * Searches step by step, because a step of the embedded store holds up the whole process. After
+ * Searches step by step, because a step of the embedded store stops the whole process. After
  * `keySearchStepsMax` of them it stops, and says where: the next page goes on from there.
  */
 async function search(

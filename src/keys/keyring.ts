@@ -49,7 +49,7 @@ export interface KeyringParts extends NewKeyParts {
   readonly store: KeyStore;
   readonly teams: RecordSource<TeamRecord>;
   readonly activeMax: number;
-  /** The stored last use or the one still held in memory, whichever is later. */
+  /** The stored last use or the one that is still in memory, whichever is later. */
   readonly lastUseTimeMs: (keyId: string, stored: number | null) => number | null;
   readonly changeSecurityState: ChangeSecurityState<"key", FlooredChange<KeyEvidence>>;
   /**
@@ -67,7 +67,7 @@ export interface KeyringParts extends NewKeyParts {
  */
 export function createKeyring(parts: KeyringParts): Keyring {
   const { clock, store, teams, activeMax, lastUseTimeMs, changeSecurityState, publish } = parts;
-  /** Tells the other instances too: they may hold that the id does not exist. */
+  /** Tells the other instances too: their caches may say that the id does not exist. */
   async function insert(key: KeyRecord): Promise<InsertKeyOutcome> {
     let outcome: InsertKeyOutcome = { kind: "inserted" };
     await changeSecurityState("key", async () => {

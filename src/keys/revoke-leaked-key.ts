@@ -18,7 +18,7 @@ export interface RevokeLeakedKeyParts {
   readonly clock: Pick<Clock, "unixMs">;
   readonly form: KeyForm;
   readonly secrets: ServiceSecrets;
-  /** Reads the key from the store: a cache may hold that it does not exist. */
+  /** Reads the key from the store: a cache may say that it does not exist. */
   readonly readKey: (keyId: string) => Promise<KeyEvidence | undefined>;
   readonly revoke: Keyring["revoke"];
   readonly changeSecurityState: ChangeSecurityState<"key", FlooredChange<KeyEvidence>>;

@@ -16,7 +16,9 @@ import type { Keyring } from "./keyring.ts";
 export interface WatchKeysParts {
   readonly teams: RecordSource<TeamRecord>;
   readonly events: KeyEvents;
-  /** False once this process would not learn of changes any more: its hold on the store is gone. */
+  /**
+   * False once this process would not learn of changes any more: its lease of the store is over.
+   */
   readonly mayAdmit: () => boolean;
   /**
    * Resolves while the caller may still watch the team; throws the refusal that ends the stream.

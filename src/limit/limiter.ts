@@ -23,17 +23,18 @@ export interface Limiter {
   spend(id: string, limit: number, cost?: number, key?: KeyLimit): LimitDecision;
   /** What is left, without spending, and without keeping a log for the id. */
   look(id: string, limit: number, key?: KeyLimit): LimitDecision;
-  /** How many logs are held, those of keys too; memory is bounded by it. */
+  /** How many logs there are, those of keys too; memory is bounded by it. */
   size(): number;
 }
 
 /**
- * One exact sliding log for each id, in this process. At most `logsMax` logs are held, each of 8
+ * One exact sliding log for each id, in this process. There are at most `logsMax` logs, each of 8
  * bytes for each request of its limit. Empty logs are dropped as requests come in, without a timer.
- * Where `logsMax` logs are held and none is empty, a new id is refused with UNAVAILABLE: forgetting
- * a log that counts would let its owner pass the limit. With `whenFull: "forget"` the log idle
- * longest is forgotten instead; that suits a limit that saves cost and promises nothing. The logs
- * of keys have a bound of their own, `keyLogsMax`, so that they never take the place of a team's.
+ * Where there are `logsMax` logs and none is empty, a new id is refused with UNAVAILABLE:
+ * forgetting a log that counts would let its owner pass the limit. With `whenFull: "forget"` the
+ * log idle longest is forgotten instead; that suits a limit that saves cost and promises nothing.
+ * The logs of keys have a bound of their own, `keyLogsMax`, so that they never take the place of a
+ * team's.
  */
 export function createLimiter(options: {
   clock: Clock;

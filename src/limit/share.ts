@@ -9,8 +9,8 @@ import type { Limiter } from "./limiter.ts";
  */
 export function createShare(own: Limiter, sharePlace: () => SharePlace | undefined, windowMs: number) {
   /** Costs that are under way, by the log. */
-  const held = new Map<string, number>();
-  const heldOf = (logId: string) => held.get(logId) ?? 0;
+  const reserved = new Map<string, number>();
+  const reservedOf = (logId: string) => reserved.get(logId) ?? 0;
 
   function shareFor(limit: number, cost: number): number {
     const share = shareOf(limit, sharePlace());
@@ -21,9 +21,9 @@ export function createShare(own: Limiter, sharePlace: () => SharePlace | undefin
   function add({ teamId, key }: Spend, cost: number): void {
     const logIds = key ? [teamId, keyLogId(teamId, key.firstKeyId)] : [teamId];
     for (const logId of logIds) {
-      const now = heldOf(logId) + cost;
-      if (now > 0) held.set(logId, now);
-      else held.delete(logId);
+      const now = reservedOf(logId) + cost;
+      if (now > 0) reserved.set(logId, now);
+      else reserved.delete(logId);
     }
   }
 
@@ -47,18 +47,18 @@ export function createShare(own: Limiter, sharePlace: () => SharePlace | undefin
     },
 
     /**
-     * Keeps room in the share for a cost that is under way, until `release`. Returns the refusal
+     * Reserves a cost that is under way, until `release`. Returns the refusal
      * where there is none. Throws as `spend` does.
      */
-    hold(spend: Spend): LimitDecision | undefined {
+    reserve(spend: Spend): LimitDecision | undefined {
       const { teamId, limit, cost, key } = spend;
       const share = shareFor(limit, cost);
       // Nothing was admitted here of a key without a share: the shared log decides.
       const hasKeyShare = key !== undefined && shareOf(key.limit, sharePlace()) > 0;
       const keyShare = hasKeyShare ? { ...key, limit: shareFor(key.limit, cost) } : undefined;
       const seen = own.look(teamId, share, keyShare);
-      const underWay = heldOf(teamId);
-      const keyUnderWay = key ? heldOf(keyLogId(teamId, key.firstKeyId)) : 0;
+      const underWay = reservedOf(teamId);
+      const keyUnderWay = key ? reservedOf(keyLogId(teamId, key.firstKeyId)) : 0;
       const hasRoom = underWay + cost <= seen.remaining;
       if (hasRoom && (!seen.key || keyUnderWay + cost <= seen.key.remaining)) {
         add(spend, cost);

@@ -78,7 +78,7 @@ export interface Metrics {
   shed(): void;
   /** A request was refused because this process has lost what it needs. */
   outageRefused(kind: OutageKind): void;
-  /** This instance holds its lease, for the first time or again. */
+  /** This instance has taken its lease, for the first time or again. */
   leaseTaken(): void;
   /** A look-up was refused or delayed because its address has used its allowance. */
   addressAllowanceRefused(): void;
@@ -105,7 +105,7 @@ export const metricsTypes: Readonly<Record<MetricsForm, string>> = {
 export interface MetricSources {
   /** The bytes of answers that wait for their callers. */
   readonly unreadAnswerBytes: () => number;
-  /** Bytes that runs hold. */
+  /** Bytes that runs have reserved. */
   readonly runBytes: () => number;
   readonly process?: () => ProcessState;
   /** Absent: this process is in no fleet. */

@@ -37,7 +37,7 @@ export function buildInfo(registers: Registry[], { version, node }: Build): void
   }).set({ version, node }, 1);
 }
 
-/** What the process holds open. */
+/** What the process has open. */
 export function processGauges(registers: Registry[], stateNow: () => ProcessState): void {
   new Gauge({
     name: "keyrun_connections",
@@ -83,7 +83,7 @@ export function processGauges(registers: Registry[], stateNow: () => ProcessStat
 /** What is read of a fleet when the metrics are rendered. */
 export interface FleetState {
   /** Whether this instance may admit requests. */
-  readonly holds: boolean;
+  readonly mayAdmit: boolean;
   /** The live instances that this one knows of, itself among them. */
   readonly instances: number;
 }
@@ -97,7 +97,7 @@ export function fleetGauges(registers: Registry[], stateNow: (() => FleetState) 
     () => stateNow?.().instances ?? 0,
   );
   gauge("keyrun_fleet_lost", "1 while this instance may not admit requests, else 0.", () =>
-    stateNow?.().holds === false ? 1 : 0,
+    stateNow?.().mayAdmit === false ? 1 : 0,
   );
 }
 

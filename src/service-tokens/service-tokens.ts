@@ -41,7 +41,7 @@ export function createServiceTokens(parts: ServiceTokensParts) {
     lastUseTimeMs: lastUseTimeMs(token.id, token.lastUseTimeMs),
   });
 
-  /** Tells the other instances too: they may hold that the id does not exist. */
+  /** Tells the other instances too: their caches may say that the id does not exist. */
   async function insert(token: ServiceTokenRecord): Promise<InsertServiceTokenOutcome> {
     let outcome: InsertServiceTokenOutcome = { kind: "inserted" };
     await changeSecurityState("service-token", async () => {
@@ -142,7 +142,7 @@ export interface ServiceTokensParts {
   readonly form: KeyForm;
   readonly secrets: ServiceSecrets;
   readonly randomBytes: RandomBytes;
-  /** The stored last use or the one still held in memory, whichever is later. */
+  /** The stored last use or the one that is still in memory, whichever is later. */
   readonly lastUseTimeMs: (tokenId: string, stored: number | null) => number | null;
   readonly changeSecurityState: ChangeSecurityState<"service-token", FlooredChange<ServiceTokenEvidence>>;
 }

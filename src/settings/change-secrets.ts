@@ -7,7 +7,7 @@ import { environment, serviceSecretsMax } from "./known.ts";
 import { splitSecrets, unpromotedMark } from "./text.ts";
 
 /** One secret of the list, as it is written and as it is used. */
-export interface HeldSecret {
+export interface ListedSecret {
   readonly text: string;
   readonly secret: Buffer;
   /** True from `secrets add` to `secrets promote`: the secret is newer than the first. */
@@ -18,7 +18,7 @@ export interface HeldSecret {
 export type SecretsChanged = { readonly secrets: readonly Buffer[] } | { readonly refused: string };
 
 /** What becomes of the list; a sentence where it stays. */
-export type SecretsChange = (held: readonly HeldSecret[]) => readonly HeldSecret[] | string;
+export type SecretsChange = (listed: readonly ListedSecret[]) => readonly ListedSecret[] | string;
 
 /**
  * Changes the list that the file holds, which is then one secret a line, with a line before each
@@ -37,15 +37,15 @@ export async function changeSecrets(path: string, change: SecretsChange): Promis
 
 /** The change that puts a new secret before the others, which it keeps. */
 export function putFirst(newText: string): SecretsChange {
-  return (held) => [heldSecret({ text: newText, isUnpromoted: false }), ...held];
+  return (listed) => [listedSecret({ text: newText, isUnpromoted: false }), ...listed];
 }
 
 /** The change that puts a new secret after the others, where it waits to be promoted. */
 export function putLast(newText: string): SecretsChange {
-  return (held) => [...held, heldSecret({ text: newText, isUnpromoted: true })];
+  return (listed) => [...listed, listedSecret({ text: newText, isUnpromoted: true })];
 }
 
-function heldSecret({ text, isUnpromoted }: Omit<HeldSecret, "secret">): HeldSecret {
+function listedSecret({ text, isUnpromoted }: Omit<ListedSecret, "secret">): ListedSecret {
   return { text, secret: Buffer.from(text, "base64url"), isUnpromoted };
 }
 
@@ -57,7 +57,7 @@ async function changeFile(path: string, change: SecretsChange): Promise<SecretsC
   try {
     const old = await readFile(path, "utf8");
     if (!environment.shape.KEYRUN_SECRET.safeParse(old).success) return { refused: damaged(path) };
-    const changed = change(splitSecrets(old).map(heldSecret));
+    const changed = change(splitSecrets(old).map(listedSecret));
     if (typeof changed === "string") return { refused: changed };
     if (changed.length > serviceSecretsMax) return { refused: tooMany(path) };
     const lines = changed.flatMap(({ text, isUnpromoted }) =>

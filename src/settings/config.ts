@@ -34,7 +34,7 @@ export interface Config {
   readonly keysPerTeamMax: number;
   readonly bodyBytesMax: number;
   readonly appOutputBytesMax: number;
-  /** Bytes that runs hold in memory. Undefined: by the memory of the process. */
+  /** Bytes that runs may reserve. Undefined: by the memory of the process. */
   readonly runBytesMax: number | undefined;
   /** Runs of one app at once. */
   readonly appRunsMax: number;

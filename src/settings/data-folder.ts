@@ -98,8 +98,8 @@ export function createSecretFiles(dataDir: string, randomBytes: RandomBytes) {
     findServiceToken,
     /** The same, made if missing. */
     async serviceToken(): Promise<string> {
-      const held = await findServiceToken();
-      if (held !== undefined) return held;
+      const present = await findServiceToken();
+      if (present !== undefined) return present;
       const token = newSecretText(randomBytes);
       await writePrivateFile(tokenPath, `${token}\n`);
       return token;
@@ -108,9 +108,9 @@ export function createSecretFiles(dataDir: string, randomBytes: RandomBytes) {
 
   /** The token of the file `service-token`, in the form of the setting; undefined if missing. */
   async function findServiceToken(): Promise<string | undefined> {
-    const held = await readIfThere(tokenPath);
-    if (held === undefined) return undefined;
-    const parsed = environment.shape.KEYRUN_SERVICE_TOKEN.safeParse(held);
+    const present = await readIfThere(tokenPath);
+    if (present === undefined) return undefined;
+    const parsed = environment.shape.KEYRUN_SERVICE_TOKEN.safeParse(present);
     if (parsed.data !== undefined) return parsed.data;
     throw new StartRefused(
       `The file ${tokenPath} ${parsed.error?.issues[0]?.message}. Restore the token that was in it, or remove the file, and Keyrun makes a new one.`,

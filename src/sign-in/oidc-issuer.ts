@@ -26,14 +26,14 @@ export type FindIssuer = () => Promise<Configuration>;
  * A failure is not kept, so the next sign-in tries again. Rejects with openid-client's error.
  */
 export function createFindIssuer({ clock, oidc }: { clock: Clock; oidc: OidcConfig }): FindIssuer {
-  let held: { readonly found: Promise<Configuration>; readonly expireMs: number } | undefined;
+  let cached: { readonly found: Promise<Configuration>; readonly expireMs: number } | undefined;
   return () => {
-    if (held && clock.monotonicMs() < held.expireMs) return held.found;
+    if (cached && clock.monotonicMs() < cached.expireMs) return cached.found;
     const found = discoverIssuer(oidc);
     const own = { found, expireMs: clock.monotonicMs() + bounds.oidcMetadataMs };
-    held = own;
+    cached = own;
     found.catch(() => {
-      if (held === own) held = undefined;
+      if (cached === own) cached = undefined;
     });
     return found;
   };

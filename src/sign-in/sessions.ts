@@ -63,7 +63,7 @@ export interface SessionsParts {
   readonly cache: RecordSource<SessionRecord>;
   /** Reads the session from the store, past the cache. The reads at once are bounded. */
   readonly reread: SessionStore["find"];
-  /** Whether this process may admit at all: false once its hold on the store has lapsed. */
+  /** Whether this process may admit at all: false once its lease of the store has lapsed. */
   readonly mayAdmit: () => boolean;
   readonly changeSecurityState: ChangeSecurityState<"session", FlooredChange<SessionRecord>>;
   readonly randomBytes: RandomBytes;
@@ -153,7 +153,7 @@ export function createSessions(parts: SessionsParts): Sessions {
         await store.touch(sessionId, lastActiveTimeMs);
         const value = { ...session, lastActiveTimeMs };
         // Another instance reads a session anew before it takes it for idle.
-        return { id: sessionId, version: liveVersion, value, untold: true };
+        return { id: sessionId, version: liveVersion, value, localOnly: true };
       }).catch((thrown: unknown) => {
         // The activity may be a revocation, which a full disk must not stop. The session ends
         // earlier then.

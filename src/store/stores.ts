@@ -47,10 +47,10 @@ export interface FleetStore {
   readonly id: string;
   readonly control: ControlStore;
   /**
-   * Holds a team id for this instance, until it is released. Where another instance holds it, waits
-   * until that has released it or lapsed; throws UNAVAILABLE after `teamMutexWaitMsMax`.
+   * Locks a team id for this instance until the lock is released. Where another instance has it,
+   * waits until that has released it or lapsed; throws UNAVAILABLE after `teamMutexWaitMsMax`.
    */
-  holdTeam(teamId: string): Promise<InstanceGuard>;
+  lockTeam(teamId: string): Promise<InstanceGuard>;
 }
 
 /** An instance of a fleet, as it was seen. */
@@ -74,7 +74,7 @@ export interface StoreInspection {
    * A process that serves the store alone has not left it: it serves now, or is suspended and may
    * go on, or was killed. The next start finds out which.
    */
-  readonly isHeld: boolean;
+  readonly isLocked: boolean;
   /** The instances of a fleet that serve the store now, by order of registration. */
   readonly instances: readonly LeaseRecord[];
   /** All of a fleet that have not left, also those that are silent and may go on. */

@@ -12,7 +12,7 @@ import type { MemberStore, TeamRecord, TeamStore } from "./team-store.ts";
  * that was inserted after it began.
  */
 export function createDeleteTeam(parts: DeleteTeamParts) {
-  const mutex = createTeamMutex(parts.holdTeam);
+  const mutex = createTeamMutex(parts.lockTeam);
   const running = new Map<string, Promise<void>>();
   return {
     /**
@@ -25,7 +25,7 @@ export function createDeleteTeam(parts: DeleteTeamParts) {
     delete(teamId: string): Promise<void> {
       const joined = running.get(teamId);
       if (joined) return joined;
-      const started = mutex(teamId, (hold) => deleteTeam(parts, teamId, hold)).finally(() =>
+      const started = mutex(teamId, (lock) => deleteTeam(parts, teamId, lock)).finally(() =>
         running.delete(teamId),
       );
       running.set(teamId, started);
@@ -37,10 +37,10 @@ export function createDeleteTeam(parts: DeleteTeamParts) {
      * Keyrun serves, every insert of a team must come through here.
      */
     clearIdFor: <T>(teamId: string, insert: () => Promise<T>): Promise<T> =>
-      mutex(teamId, async (hold) => {
+      mutex(teamId, async (lock) => {
         if ((await parts.store.deletedVersion(teamId)) !== undefined)
-          await removeBelongings(parts, teamId, hold);
-        hold.requireHeld();
+          await removeDependents(parts, teamId, lock);
+        lock.requireLock();
         return await insert();
       }),
   };
@@ -49,15 +49,15 @@ export function createDeleteTeam(parts: DeleteTeamParts) {
 export interface DeleteTeamParts {
   readonly store: TeamStore;
   readonly members: MemberStore;
-  readonly belongings: TeamBelongings;
+  readonly dependents: TeamDependents;
   /** Holds a team id against the other instances of a fleet. Absent where there are none. */
-  readonly holdTeam?: HoldTeam | undefined;
+  readonly lockTeam?: LockTeam | undefined;
   readonly changeSecurityState: ChangeSecurityState<"team", FlooredChange<TeamRecord>> &
     ChangeSecurityState<"member", StoredChange>;
 }
 
 /** What a team has in other folders. */
-export interface TeamBelongings {
+export interface TeamDependents {
   /** How many of its keys are not revoked. */
   countActiveKeys(teamId: string): Promise<number>;
   /** Ids of apps that only the teams they name may run, if they name this one; at most `limit`. */
@@ -80,19 +80,19 @@ export interface TeamBelongings {
   teamDeleted(teamId: string, reason: Refusal): void;
 }
 
-async function deleteTeam(parts: DeleteTeamParts, teamId: string, hold: TeamHold): Promise<void> {
-  const { store, belongings, changeSecurityState } = parts;
+async function deleteTeam(parts: DeleteTeamParts, teamId: string, lock: TeamLock): Promise<void> {
+  const { store, dependents, changeSecurityState } = parts;
   for (let tries = 0; tries < bounds.teamDeleteTriesMax; tries++) {
-    hold.requireHeld();
+    lock.requireLock();
     const marked = await setState(parts, teamId, "ending");
-    if (!marked) return await finishEarlier(parts, teamId, hold);
-    await refuseIfUsed(parts, teamId, hold);
-    await removeBelongings(parts, teamId, hold);
+    if (!marked) return await finishEarlier(parts, teamId, lock);
+    await refuseIfUsed(parts, teamId, lock);
+    await removeDependents(parts, teamId, lock);
     const deleted = await changeSecurityState("team", async () => {
       const version = await store.delete(teamId, marked.version);
       return version === undefined ? undefined : { id: teamId, version };
     });
-    if (deleted) return belongings.teamDeleted(teamId, teamNotFound(teamId));
+    if (deleted) return dependents.teamDeleted(teamId, teamNotFound(teamId));
     // Another change of the team came in between, so its state is looked at again.
   }
   throw unavailable();
@@ -112,57 +112,57 @@ async function setState(
 }
 
 /** Throws if the team is still used, or if that can't be found out; the mark is then gone. */
-async function refuseIfUsed(parts: DeleteTeamParts, teamId: string, hold: TeamHold): Promise<void> {
+async function refuseIfUsed(parts: DeleteTeamParts, teamId: string, lock: TeamLock): Promise<void> {
   const refusal = await findUse(parts, teamId).catch(async (thrown: unknown) => {
     // Nothing was removed yet. If the store can't take the mark away either, a repeated call does.
-    hold.requireHeld();
+    lock.requireLock();
     await setState(parts, teamId, "active").catch(() => {});
     throw thrown;
   });
   if (!refusal) return;
   // The mark may be another instance's by now.
-  hold.requireHeld();
+  lock.requireLock();
   await setState(parts, teamId, "active");
   throw refusal;
 }
 
-async function findUse({ belongings }: DeleteTeamParts, teamId: string): Promise<Refusal | undefined> {
+async function findUse({ dependents }: DeleteTeamParts, teamId: string): Promise<Refusal | undefined> {
   const param = "team_id";
-  const activeKeys = await belongings.countActiveKeys(teamId);
+  const activeKeys = await dependents.countActiveKeys(teamId);
   if (activeKeys > 0) {
     const metadata = { team_id: teamId, active_key_count: String(activeKeys) };
     return fail("TEAM_HAS_KEYS", { param, metadata });
   }
-  const apps = await belongings.appsLimitedTo(teamId, bounds.namedAppsMax + 1);
+  const apps = await dependents.appsLimitedTo(teamId, bounds.namedAppsMax + 1);
   if (apps.length === 0) return undefined;
   const more = apps.length > bounds.namedAppsMax ? " and more" : "";
   const appIds = `${apps.slice(0, bounds.namedAppsMax).join(", ")}${more}`;
   return fail("TEAM_HAS_APPS", { param, metadata: { team_id: teamId, app_ids: appIds } });
 }
 
-async function removeBelongings(parts: DeleteTeamParts, teamId: string, hold: TeamHold): Promise<void> {
-  const { members, belongings, changeSecurityState } = parts;
+async function removeDependents(parts: DeleteTeamParts, teamId: string, lock: TeamLock): Promise<void> {
+  const { members, dependents, changeSecurityState } = parts;
   for (let removed: number = bounds.deletedAtOnce; removed === bounds.deletedAtOnce; ) {
     await changeSecurityState("member", async () => {
-      hold.requireHeld();
+      lock.requireLock();
       removed = await members.removeAll(teamId, bounds.deletedAtOnce);
       return { id: `${teamId}/` };
     });
   }
-  await belongings.leaveServiceTokens(teamId, hold.requireHeld);
-  await belongings.deleteKeys(teamId, hold.requireHeld);
-  await belongings.deleteRunRecords(teamId, hold.requireHeld);
-  await belongings.deleteUsage(teamId, hold.requireHeld);
+  await dependents.leaveServiceTokens(teamId, lock.requireLock);
+  await dependents.deleteKeys(teamId, lock.requireLock);
+  await dependents.deleteRunRecords(teamId, lock.requireLock);
+  await dependents.deleteUsage(teamId, lock.requireLock);
 }
 
 /** The reply to an earlier deletion may have been lost, or its last steps. */
-async function finishEarlier(parts: DeleteTeamParts, teamId: string, hold: TeamHold): Promise<never> {
+async function finishEarlier(parts: DeleteTeamParts, teamId: string, lock: TeamLock): Promise<never> {
   const { store, changeSecurityState } = parts;
   const deleted = await changeSecurityState("team", async () => {
     const version = await store.deletedVersion(teamId);
     return version === undefined ? undefined : { id: teamId, version };
   });
-  if (deleted) await removeBelongings(parts, teamId, hold);
+  if (deleted) await removeDependents(parts, teamId, lock);
   throw noSuchTeam(teamId);
 }
 
@@ -170,24 +170,24 @@ async function finishEarlier(parts: DeleteTeamParts, teamId: string, hold: TeamH
  * Runs work for a team id while no other work for that id runs, first come first served. Rejects
  * with UNAVAILABLE, and never starts the work, where it does not get the mutex in time.
  */
-type TeamMutex = <T>(teamId: string, work: (hold: TeamHold) => Promise<T>) => Promise<T>;
+type TeamMutex = <T>(teamId: string, work: (lock: TeamLock) => Promise<T>) => Promise<T>;
 
-interface TeamHold {
+interface TeamLock {
   /**
    * Throws UNAVAILABLE where the mutex may have passed to another instance, as this one stood still
    * for too long. Call it right before each step that must not meet another's work.
    */
-  readonly requireHeld: () => void;
+  readonly requireLock: () => void;
 }
 
 /** Holds a team id for this instance alone. Throws UNAVAILABLE where another keeps it. */
-export type HoldTeam = (teamId: string) => Promise<InstanceGuard>;
+export type LockTeam = (teamId: string) => Promise<InstanceGuard>;
 
 /**
  * The mutex is in memory, which is enough where one process serves a store. In a fleet, an
  * instance that has it also holds the id in the store.
  */
-function createTeamMutex(holdTeam?: HoldTeam): TeamMutex {
+function createTeamMutex(lockTeam?: LockTeam): TeamMutex {
   const waiters = { size: 0, sizeMax: bounds.teamMutexWaitersMax };
   /** One for each id that has work running or waiting. */
   const semaphores = new Map<string, Semaphore>();
@@ -206,22 +206,22 @@ function createTeamMutex(holdTeam?: HoldTeam): TeamMutex {
   }
 
   return (teamId, work) =>
-    semaphoreOf(teamId).run(() => (holdTeam ? whileHeld(holdTeam, { teamId, work }) : work(alone)));
+    semaphoreOf(teamId).run(() => (lockTeam ? whileLocked(lockTeam, { teamId, work }) : work(alone)));
 }
 
-const alone: TeamHold = { requireHeld: () => {} };
+const alone: TeamLock = { requireLock: () => {} };
 
-async function whileHeld<T>(
-  holdTeam: HoldTeam,
-  { teamId, work }: { readonly teamId: string; readonly work: (hold: TeamHold) => Promise<T> },
+async function whileLocked<T>(
+  lockTeam: LockTeam,
+  { teamId, work }: { readonly teamId: string; readonly work: (lock: TeamLock) => Promise<T> },
 ): Promise<T> {
-  const guard = await holdTeam(teamId);
-  const requireHeld = () => {
-    if (guard.holds()) return;
+  const guard = await lockTeam(teamId);
+  const requireLock = () => {
+    if (guard.isValid()) return;
     throw unavailable({ cause: new Error(`the turn of the team ${teamId} has passed to another instance`) });
   };
   try {
-    return await work({ requireHeld });
+    return await work({ requireLock });
   } finally {
     await guard.release();
   }

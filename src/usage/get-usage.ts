@@ -16,7 +16,7 @@ import { isKeyId } from "../keys/key-value.ts";
 import { fail } from "../refusal/refusal.ts";
 import { requireTeam } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
-import type { HeldUsage } from "./held-usage.ts";
+import type { PendingUsage } from "./pending-usage.ts";
 import { dayOf } from "./usage-keeper.ts";
 import {
   dayMs,
@@ -172,14 +172,14 @@ export type ReadUsage = (query: UsageQuery & { readonly stepMs: number }) => Pro
 
 export function createReadUsage(parts: {
   readonly store: Pick<UsageStore, "hours" | "days" | "newestDay">;
-  readonly held: Pick<HeldUsage, "heldIn">;
+  readonly pending: Pick<PendingUsage, "pendingIn">;
   readonly nowMs: () => number;
 }): ReadUsage {
-  const { store, held, nowMs } = parts;
+  const { store, pending, nowMs } = parts;
 
-  /** What is held is taken before the store is read: a write in between must not count twice. */
+  /** What is pending is taken before the store is read: a write in between must not count twice. */
   async function hours(query: UsageQuery): Promise<UsageSum[]> {
-    const { pages, sums } = held.heldIn(query);
+    const { pages, sums } = pending.pendingIn(query);
     const stored = await store.hours({ ...query, except: pages });
     return [...stored, ...sums];
   }

@@ -3,25 +3,25 @@ import { type Clock, createRepeatedWork } from "../base/clock.ts";
 import type { Log } from "../log/log.ts";
 import type { Reason } from "../refusal/reasons.ts";
 import { createReadUsage } from "./get-usage.ts";
-import { type CountUsage, createHeldUsage, type HeldUsage } from "./held-usage.ts";
+import { type CountUsage, createPendingUsage, type PendingUsage } from "./pending-usage.ts";
 import { createUsageKeeper } from "./usage-keeper.ts";
 import { type UsageHour, type UsageStore, usageBounds } from "./usage-store.ts";
 
 /**
- * How keys are used. Requests are counted in memory (`held-usage.ts`) and written every few
+ * How keys are used. Requests are counted in memory (`pending-usage.ts`) and written every few
  * seconds, so no request waits for it. The keeper (`usage-keeper.ts`) makes days of hours, and
  * removes what is old. Reading adds what is not written yet.
  */
 export function createUsage({ clock, store, log, incarnation, flushMs }: UsageParts) {
-  const held = createHeldUsage({ incarnation });
-  const count: CountUsage = held;
+  const pending = createPendingUsage({ incarnation });
+  const count: CountUsage = pending;
   const keeper = createUsageKeeper({
     clock,
     store,
     onFailed: (err) => log.warn({ err }, "days of usage could not be set or removed; it is tried again"),
   });
   const writer = createUsageWriter({
-    held,
+    pending,
     store,
     onWritten: keeper.written,
     onFailed: (err) => log.warn({ err }, "usage could not be written; it is kept for the next write"),
@@ -32,14 +32,14 @@ export function createUsage({ clock, store, log, incarnation, flushMs }: UsagePa
 
   return {
     count,
-    runEnded: createCountRuns(held, () => clock.unixMs()),
-    read: createReadUsage({ store, held, nowMs: () => clock.unixMs() }),
+    runEnded: createCountRuns(pending, () => clock.unixMs()),
+    read: createReadUsage({ store, pending, nowMs: () => clock.unixMs() }),
     /** Lets go of what a deleted key has, and counts no run of it that ends later. */
-    keyDeleted: held.forgetKey,
+    keyDeleted: pending.forgetKey,
     /** Deletes the counts of a team. Calls `before` before each write. */
     async deleteOfTeam(teamId: string, before: () => void): Promise<void> {
       // A write that runs may hold counts of the team.
-      held.forget(teamId);
+      pending.forget(teamId);
       await writer.flush();
       const all = { beforeMs: Number.MAX_SAFE_INTEGER, limit: usageBounds.removedAtOnce };
       for (const remove of [store.deleteHours, store.deleteDays]) {
@@ -96,7 +96,7 @@ export function createCountRuns(usage: Pick<CountUsage, "ran">, unixMs: () => nu
  * it does not matter whether the store has it already.
  */
 export function createUsageWriter(parts: {
-  readonly held: HeldUsage;
+  readonly pending: PendingUsage;
   readonly store: Pick<UsageStore, "recordHours">;
   /** Called with the hours of each write that has succeeded. */
   readonly onWritten: (hours: readonly UsageHour[]) => void;
@@ -105,25 +105,25 @@ export function createUsageWriter(parts: {
   readonly onLost: (counts: number) => void;
   readonly flushMs?: number;
 }) {
-  const { held, store, onWritten, onFailed, onLost, flushMs = usageBounds.flushMs } = parts;
+  const { pending, store, onWritten, onFailed, onLost, flushMs = usageBounds.flushMs } = parts;
 
   async function write(): Promise<void> {
-    const lost = held.takeLost();
+    const lost = pending.takeLost();
     if (lost > 0) onLost(lost);
-    const hours = held.take();
+    const hours = pending.take();
     for (let start = 0; start < hours.length; start += usageBounds.countsPerWriteMax) {
       const some = hours.slice(start, start + usageBounds.countsPerWriteMax);
       try {
         await store.recordHours(some);
       } catch (cause) {
-        held.giveBack(hours.slice(start));
+        pending.giveBack(hours.slice(start));
         onFailed(cause);
         return;
       }
       onWritten(some);
       await setImmediate();
     }
-    held.written();
+    pending.written();
   }
 
   const writes = createRepeatedWork(write, flushMs);

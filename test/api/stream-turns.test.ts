@@ -111,7 +111,7 @@ async function joinOne() {
     /** Resolves once a heartbeat has renewed the lease, of which a millisecond was left. */
     async renew(): Promise<void> {
       clock.advance(fleetTimes.leaseMs - 1);
-      expect([fleet.holds(), fleet.leftMs()]).toEqual([true, 1]);
+      expect([fleet.mayAdmit(), fleet.leftMs()]).toEqual([true, 1]);
       fleet.nudged();
       for (let waited = 0; fleet.leftMs() === 1; waited++) {
         if (waited > 1_000) throw new Error("the lease is not renewed");

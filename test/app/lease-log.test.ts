@@ -2,12 +2,12 @@ import { expect, test } from "vitest";
 import { createLeaseLog } from "#src/app/lease-log.ts";
 
 function watched() {
-  const world = { holds: true, why: undefined as string | undefined };
+  const world = { mayAdmit: true, why: undefined as string | undefined };
   const lines: string[] = [];
   const line = (level: string) => (facts: object, words: string) =>
     void lines.push(`${level} ${JSON.stringify(facts)} ${words.replace(/:.*/, "")}`);
   const log = { error: line("error"), info: line("info") } as never;
-  const leaseLog = createLeaseLog({ holds: () => world.holds, whyNot: () => world.why, log });
+  const leaseLog = createLeaseLog({ mayAdmit: () => world.mayAdmit, whyNot: () => world.why, log });
   return { world, lines, leaseLog };
 }
 
@@ -19,12 +19,12 @@ test("a loss is one line, and its end is one, each with the cause, however often
   leaseLog.check();
   leaseLog.check();
   expect(lines).toEqual([]);
-  Object.assign(world, { holds: false, why: "no store" });
+  Object.assign(world, { mayAdmit: false, why: "no store" });
   leaseLog.check();
   world.why = "another";
   leaseLog.check();
   expect(lines).toEqual([lost]);
-  Object.assign(world, { holds: true, why: undefined });
+  Object.assign(world, { mayAdmit: true, why: undefined });
   leaseLog.check();
   leaseLog.check();
   expect(lines).toEqual([lost, back]);
@@ -33,9 +33,9 @@ test("a loss is one line, and its end is one, each with the cause, however often
 test("an end that is told of is not told again, and one of a loss that nobody saw has its cause", () => {
   const { world, lines, leaseLog } = watched();
   leaseLog.taken();
-  Object.assign(world, { holds: false, why: "no store" });
+  Object.assign(world, { mayAdmit: false, why: "no store" });
   leaseLog.check();
-  world.holds = true;
+  world.mayAdmit = true;
   leaseLog.taken("no store");
   leaseLog.check();
   leaseLog.taken("a stop");

@@ -93,8 +93,8 @@ export const mutants: readonly Mutant[] = [
   {
     fault: "a late read brings a revoked key back into the cache",
     file: "src/cache/floored-cache.ts",
-    text: "if (version < floors.versionOf(id) || (held",
-    by: "if ((held",
+    text: "if (version < floors.versionOf(id) || (cached",
+    by: "if ((cached",
     test: "test/cache/floored-cache.test.ts",
   },
   {

@@ -5,7 +5,7 @@ import { connectMongo } from "#src/store/mongo/connection.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
 import { fieldsOf, placeOf } from "#src/store/mongo/usage-store.ts";
 import { createReadUsage } from "#src/usage/get-usage.ts";
-import { createHeldUsage } from "#src/usage/held-usage.ts";
+import { createPendingUsage } from "#src/usage/pending-usage.ts";
 import { createCountRuns } from "#src/usage/usage.ts";
 import { dayMs, hourMs, type UsageHour, type UsageStore } from "#src/usage/usage-store.ts";
 import { campaignSize, figure } from "../harness/campaigns.ts";
@@ -35,9 +35,9 @@ function* daysOfHours(firstMs = fromMs): Generator<UsageHour[]> {
 }
 
 async function queryTimes(store: UsageStore): Promise<string> {
-  const held = createHeldUsage({ incarnation: "reader" });
-  for (const keyId of keyIds) held.accepted("t", keyId, todayMs + 23 * hourMs);
-  const read = createReadUsage({ store, held, nowMs: () => todayMs + 23 * hourMs });
+  const pending = createPendingUsage({ incarnation: "reader" });
+  for (const keyId of keyIds) pending.accepted("t", keyId, todayMs + 23 * hourMs);
+  const read = createReadUsage({ store, pending, nowMs: () => todayMs + 23 * hourMs });
   const endMs = todayMs + dayMs;
   const queries = {
     "a team's 24 hours": { stepMs: hourMs, fromMs: endMs - dayMs },
@@ -112,15 +112,15 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
 });
 
 describe("to count a request and its run", () => {
-  const held = createHeldUsage({ incarnation: "one" });
-  const countRun = createCountRuns(held, Date.now);
+  const pending = createPendingUsage({ incarnation: "one" });
+  const countRun = createCountRuns(pending, Date.now);
   const runs = keyIds.map((keyId) => ({ teamId: "t", keyId }));
   const times = 2_000_000;
   function countAll() {
     const [beganMs, nowMs] = [performance.now(), Date.now()];
     for (let n = 0; n < times; n++) {
       const run = runs[n % 50]!;
-      held.accepted(run.teamId, run.keyId, nowMs);
+      pending.accepted(run.teamId, run.keyId, nowMs);
       countRun(run, "OK", 0.02);
     }
     return { beganMs, endedMs: performance.now() };

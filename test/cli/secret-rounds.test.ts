@@ -16,7 +16,7 @@ function secretsBeside(lines: readonly (string | undefined)[], found: Partial<St
   const dataDir = folders.create();
   const path = join(dataDir, "secret");
   writeFileSync(path, `${lines.join("\n")}\n`, { mode: 0o600 });
-  const nothing = { words: "", isServed: false, isHeld: false, instances: [], registered: [] };
+  const nothing = { words: "", isServed: false, isLocked: false, instances: [], registered: [] };
   const world = {
     env: { KEYRUN_DATA_DIR: dataDir },
     readFile: (file: string) => readFileSync(file, "utf8"),
@@ -69,7 +69,7 @@ test("a secret is not promoted while an instance does not know it, nor where it 
 test.each<[string, Partial<StoreInspection>, RegExp]>([
   ["a key needs", { secretVersions: [oldVersion ?? ""] }, /The store holds keys that were made with version/],
   ["the Keyrun that serves alone may make keys with", { isServed: true }, /serves the store alone, and may/],
-  ["a suspended Keyrun may make keys with", { isHeld: true }, /is suspended or was killed/],
+  ["a suspended Keyrun may make keys with", { isLocked: true }, /is suspended or was killed/],
   [
     "an instance makes keys with, also a silent one",
     { registered: [instanceWith(addedVersion, oldVersion), instanceWith(oldVersion, addedVersion)] },

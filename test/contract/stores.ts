@@ -50,10 +50,10 @@ export function storesContract(
     test("an open store answers its check and holds; a closed one does neither, and closing again is no error", async () => {
       const stores = await open();
       await stores.check();
-      expect(stores.guard.holds()).toBe(true);
+      expect(stores.guard.isValid()).toBe(true);
       await stores.close();
       await stores.close();
-      expect(stores.guard.holds()).toBe(false);
+      expect(stores.guard.isValid()).toBe(false);
       await expect(stores.check()).rejects.toMatchObject({ reason: "UNAVAILABLE" });
       await expect(stores.keys.find("k")).rejects.toMatchObject({ reason: "UNAVAILABLE" });
       await expect(stores.teams.insert(teamRecordOf({ id: "a" }))).rejects.toMatchObject({

@@ -233,7 +233,7 @@ test("one that registers on a database that may not be served by then takes its 
 test("a store without a holder is taken at once, and renewed from then on", async () => {
   const control = memoryControlStore();
   const { guard, beats, calls, waits } = await serving(control);
-  expect(guard.holds()).toBe(true);
+  expect(guard.isValid()).toBe(true);
   const n = () => control.now.read().leases[0]?.n;
   await beats(n);
   await beats(n);
@@ -258,7 +258,7 @@ test("an abandoned record is taken over once it was seen unchanged for the whole
   const next = watched(() => begins.push(next.clock.monotonicMs()));
   const { guard } = await serving(looking(control, next.look), next);
   expect(begins.at(-1)! - begins[0]!).toBe(15_000);
-  expect(guard.holds()).toBe(true);
+  expect(guard.isValid()).toBe(true);
   expect(await leasesOf(control)).not.toMatchObject([{ id }]);
 });
 
@@ -269,7 +269,7 @@ test("a store that its instance leaves while another waits is taken at once", as
   const { guard } = await serving(looking(control, second.look), second);
   expect(second.looks()).toBe(3);
   expect(second.waits).toEqual([16_000]);
-  expect(guard.holds()).toBe(true);
+  expect(guard.isValid()).toBe(true);
 });
 
 test("of two that start alone in one moment, the one that registered later yields", async () => {
@@ -308,12 +308,12 @@ test("an instance that can't renew for 5 s stops holding, and holds again once i
   expect(guard.whyNot?.()).toMatchObject({ message: "out of reach" });
   const leftMs = guard.leftMs?.() ?? 0;
   clock.advance(leftMs - 1);
-  expect(guard.holds()).toBe(true);
+  expect(guard.isValid()).toBe(true);
   clock.advance(1);
-  expect([guard.holds(), guard.leftMs?.()]).toEqual([false, 0]);
+  expect([guard.isValid(), guard.leftMs?.()]).toEqual([false, 0]);
   reachable = true;
-  await beats(() => guard.holds());
-  expect(guard.holds()).toBe(true);
+  await beats(() => guard.isValid());
+  expect(guard.isValid()).toBe(true);
   expect(guard.whyNot?.()).toBeUndefined();
   expect(calls).not.toContain("lost");
 });
@@ -332,7 +332,7 @@ test("the hold counts from the sending of a renewal, not from its answer", async
   };
   const { guard, clock, beats } = await serving(slow);
   await beats(() => answers);
-  expect(guard.holds()).toBe(false);
+  expect(guard.isValid()).toBe(false);
 });
 
 test("the first instance no longer holds when a successor takes over, and onLost is called once", async () => {
@@ -353,7 +353,7 @@ test("the first instance no longer holds when a successor takes over, and onLost
   const watching: ControlStore = {
     ...control,
     async removeUnchanged(...given) {
-      heldAtTakeOver = first.guard.holds();
+      heldAtTakeOver = first.guard.isValid();
       return control.removeUnchanged(...given);
     },
   };
@@ -365,8 +365,8 @@ test("the first instance no longer holds when a successor takes over, and onLost
   await first.beats(() => first.calls.length);
   await first.guard.release();
   expect(first.calls).toEqual(["failed cut off", "lost"]);
-  expect(first.guard.holds()).toBe(false);
-  expect(successor.guard.holds()).toBe(true);
+  expect(first.guard.isValid()).toBe(false);
+  expect(successor.guard.isValid()).toBe(true);
   expect(await leasesOf(control)).toHaveLength(1);
 });
 
@@ -377,7 +377,7 @@ test("an instance alone whose successor has come and gone does not hold again, a
   await control.remove(id);
   await first.beats(() => first.calls.length);
   expect(first.calls).toEqual(["lost"]);
-  expect(first.guard.holds()).toBe(false);
+  expect(first.guard.isValid()).toBe(false);
   expect(await leasesOf(control)).toEqual([]);
 });
 
@@ -385,7 +385,7 @@ test("a released instance no longer holds, removes its record and stops renewing
   const control = memoryControlStore();
   const { guard } = await serving(control);
   await guard.release();
-  expect(guard.holds()).toBe(false);
+  expect(guard.isValid()).toBe(false);
   expect(await leasesOf(control)).toEqual([]);
   await guard.release();
 });
@@ -399,7 +399,7 @@ test("a release that can't reach the store ends without an error", async () => {
   };
   const { guard } = await serving(gone);
   await guard.release();
-  expect(guard.holds()).toBe(false);
+  expect(guard.isValid()).toBe(false);
 });
 
 test("a start that is stopped while it waits leaves the store to its holder", async () => {

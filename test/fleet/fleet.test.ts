@@ -99,7 +99,7 @@ describe("joining", () => {
     const { fleet, calls } = await join("a");
     expect(steps).toEqual(["a register", "a beat"]);
     expect(calls).toEqual(["clear"]);
-    expect(fleet.holds()).toBe(true);
+    expect(fleet.mayAdmit()).toBe(true);
     expect(leases()).toMatchObject([{ id: "a-1", n: 2 }]);
     expect(fleet.members()).toEqual({ ownId: "a-1", leases: leases() });
   });
@@ -130,7 +130,7 @@ describe("joining", () => {
       mayJoin: () => words,
       events: {
         onBeatFailed: (cause) => events.push(cause),
-        onRefused: (said) => events.push(`${said}, holds ${fleet.holds()}`),
+        onRefused: (said) => events.push(`${said}, holds ${fleet.mayAdmit()}`),
       },
     });
     words = "another secret";
@@ -144,7 +144,7 @@ describe("joining", () => {
     await Promise.all([fleet.announce([key("k")], { wait: false }), fleet.leave(), pass(1_000)]);
     expect(now.read().recent).toMatchObject([{ id: "k" }]);
     expect(leases()).toEqual([]);
-    expect(fleet.holds()).toBe(false);
+    expect(fleet.mayAdmit()).toBe(false);
   });
 });
 
@@ -164,7 +164,7 @@ test("an instance whose record went back with the database forgets everything be
   expect(calls.slice(before)).toContain("clear");
   expect(fenced).toEqual(["a"]);
   expect(leases().map(({ id }) => id)).not.toContain("a-1");
-  expect(fleet.holds()).toBe(true);
+  expect(fleet.mayAdmit()).toBe(true);
 });
 
 test("a record that went back with the database gets no acknowledgement, even where the reply is lost", async () => {
@@ -184,7 +184,7 @@ test("a record that went back with the database gets no acknowledgement, even wh
   // The first instance goes on with what it has cached: the change must wait until it can't.
   let mayAdmit: boolean | undefined;
   void other.announce([key("k3")], { wait: true }).then(() => {
-    mayAdmit = fleet.holds() && !calls.slice(before).includes("clear");
+    mayAdmit = fleet.mayAdmit() && !calls.slice(before).includes("clear");
   });
   await pass(20_000);
   expect(mayAdmit).toBe(false);
@@ -199,12 +199,12 @@ describe("the lease", () => {
     isCut = true;
     // The last heartbeat that arrived was sent at most a pause before.
     await pass(fleetTimes.leaseMs - fleetTimes.beatMs - 1);
-    expect(fleet.holds()).toBe(true);
+    expect(fleet.mayAdmit()).toBe(true);
     await pass(fleetTimes.beatMs + 1);
-    expect(fleet.holds()).toBe(false);
+    expect(fleet.mayAdmit()).toBe(false);
     isCut = false;
     const cutMs = time.now();
-    for (let ms = 0; ms < 1_000 && !fleet.holds(); ms++) await pass(1);
+    for (let ms = 0; ms < 1_000 && !fleet.mayAdmit(); ms++) await pass(1);
     expect(time.now() - cutMs).toBeLessThanOrEqual(fleetTimes.beatMs + 2);
   });
 
@@ -218,11 +218,11 @@ describe("the lease", () => {
     });
     now.push([key("k")]);
     await pass(fleetTimes.leaseMs + 10);
-    expect(fleet.holds()).toBe(false);
+    expect(fleet.mayAdmit()).toBe(false);
     expect(leases()).toMatchObject([{ ack: 0 }]);
     isBroken = false;
     await pass(2 * fleetTimes.beatMs);
-    expect(fleet.holds()).toBe(true);
+    expect(fleet.mayAdmit()).toBe(true);
     expect(leases()).toMatchObject([{ ack: 1 }]);
   });
 
@@ -231,8 +231,8 @@ describe("the lease", () => {
     const events: string[] = [];
     const { fleet, calls } = await join("a", {
       events: {
-        onFenced: () => events.push(`fenced, holds ${fleet.holds()}`),
-        onHeld: () => events.push("held"),
+        onFenced: () => events.push(`fenced, holds ${fleet.mayAdmit()}`),
+        onLeaseTaken: () => events.push("held"),
       },
     });
     now.remove("a-1");
@@ -546,7 +546,7 @@ describe("leaving", () => {
     const { join, pass, ends, steps, leases } = setUp();
     const [a, b] = [await join("a"), await join("b")];
     const left = b.fleet.leave();
-    expect(b.fleet.holds()).toBe(false);
+    expect(b.fleet.mayAdmit()).toBe(false);
     await Promise.all([left, pass(5)]);
     expect(leases().map(({ id }) => id)).toEqual(["a-1"]);
     expect((await ends(a.fleet.announce([key("k")], { wait: true }), 100))?.ms).toBeLessThan(10);
@@ -563,7 +563,7 @@ describe("leaving", () => {
     const before = beats();
     for (let n = 0; n < 1_000 && beats() === before; n++) await pass(0.5);
     await Promise.all([fleet.leave(), pass(10)]);
-    expect(fleet.holds()).toBe(false);
+    expect(fleet.mayAdmit()).toBe(false);
     expect(leases()).toEqual([]);
   });
 });

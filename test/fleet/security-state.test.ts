@@ -117,7 +117,7 @@ describe("in a fleet", () => {
 
   test("a change that no other instance decides by raises the own floor only", async () => {
     const { raised, announced, changeSecurityState } = setUpFleet();
-    await changeSecurityState("app", async () => ({ id: "a", version: 1, untold: true }));
+    await changeSecurityState("app", async () => ({ id: "a", version: 1, localOnly: true }));
     expect(raised).toEqual([["a", 1, undefined]]);
     expect(announced).toEqual([]);
   });

@@ -1,8 +1,8 @@
 import type {
+  BroughtPlanLimits,
   ControlStore,
   ControlView,
   HandedShare,
-  HeldPlanLimits,
   InstanceFacts,
   InstanceLimits,
   LeaseRecord,
@@ -40,7 +40,7 @@ export function createMemoryControl(options: { recentMax?: number } = {}) {
   let seq = 0;
   let order = 0;
   let recent: readonly NumberedChange[] = [];
-  let planLimits: HeldPlanLimits | undefined;
+  let planLimits: BroughtPlanLimits | undefined;
   const leases = new Map<string, LeaseRecord>();
   const vacant = new Map<number, HandedShare>();
   const read = (): ControlView => ({
@@ -67,7 +67,7 @@ export function createMemoryControl(options: { recentMax?: number } = {}) {
       recent = [...recent, ...numbered].slice(-(options.recentMax ?? recentMax));
       return { seqs: { first, last: seq }, view: read() };
     },
-    bringPlanLimits(brought: HeldPlanLimits): HeldPlanLimits | undefined {
+    bringPlanLimits(brought: BroughtPlanLimits): BroughtPlanLimits | undefined {
       const before = planLimits;
       if (before && before.order >= brought.order) return undefined;
       planLimits = brought;

@@ -58,19 +58,19 @@ test("what Redis accepted here counts against the share", () => {
 
 test("what is held has no room for others until it is released", () => {
   const { share } = createTestShare({ place: 0, of: 2 });
-  expect(share.hold({ teamId: "a", limit: 8, cost: 3 })).toBeUndefined();
-  expect(share.hold({ teamId: "a", limit: 8, cost: 2 })).toMatchObject({
+  expect(share.reserve({ teamId: "a", limit: 8, cost: 3 })).toBeUndefined();
+  expect(share.reserve({ teamId: "a", limit: 8, cost: 2 })).toMatchObject({
     accepted: false,
     remaining: 1,
     retryAfterMs: windowMs,
   });
-  expect(share.hold({ teamId: "a", limit: 8, cost: 1 })).toBeUndefined();
+  expect(share.reserve({ teamId: "a", limit: 8, cost: 1 })).toBeUndefined();
   share.release(costOf("a", 3));
-  expect(share.hold({ teamId: "a", limit: 8, cost: 3 })).toBeUndefined();
+  expect(share.reserve({ teamId: "a", limit: 8, cost: 3 })).toBeUndefined();
   share.release(costOf("a", 1));
   share.release(costOf("a", 3));
   share.record(costOf("a", 4));
-  expect(share.hold({ teamId: "a", limit: 8, cost: 1 })).toMatchObject({
+  expect(share.reserve({ teamId: "a", limit: 8, cost: 1 })).toMatchObject({
     accepted: false,
     remaining: 0,
     limit: 8,
@@ -83,10 +83,10 @@ test("a key without a share of its own limit is left to the shared log, and its 
   const unavailable = expect.objectContaining({ reason: "UNAVAILABLE" });
   expect(() => share.spend({ teamId: "a", limit: 60, cost: 1, key })).toThrow(unavailable);
   for (let n = 0; n < 20; n += 1)
-    expect(share.hold({ teamId: "a", limit: 60, cost: 1, key })).toBeUndefined();
-  expect(share.hold({ teamId: "a", limit: 60, cost: 1, key })).toMatchObject({ accepted: false });
+    expect(share.reserve({ teamId: "a", limit: 60, cost: 1, key })).toBeUndefined();
+  expect(share.reserve({ teamId: "a", limit: 60, cost: 1, key })).toMatchObject({ accepted: false });
   for (let n = 0; n < 20; n += 1) share.release(costOf("a", 1, key));
-  expect(share.hold({ teamId: "a", limit: 60, cost: 1, key })).toBeUndefined();
+  expect(share.reserve({ teamId: "a", limit: 60, cost: 1, key })).toBeUndefined();
 });
 
 test("a share holds room in both limits or in neither, and says of each how long it refuses", () => {
@@ -94,13 +94,13 @@ test("a share holds room in both limits or in neither, and says of each how long
   const own4 = { firstKeyId: "k", limit: 8 };
   share.record(costOf("demo", 3, own4));
   clock.advance(1_000);
-  expect(share.hold({ teamId: "demo", limit: 60, cost: 1, key: own4 })).toBeUndefined();
+  expect(share.reserve({ teamId: "demo", limit: 60, cost: 1, key: own4 })).toBeUndefined();
   // What is under way has the rest of the key's share.
-  expect(share.hold({ teamId: "demo", limit: 60, cost: 1, key: own4 })).toMatchObject({
+  expect(share.reserve({ teamId: "demo", limit: 60, cost: 1, key: own4 })).toMatchObject({
     ...{ accepted: false, limit: 60, remaining: 26, retryAfterMs: 0 },
     key: { accepted: false, limit: 8, remaining: 0, retryAfterMs: windowMs },
   });
-  expect(share.hold({ teamId: "demo", limit: 60, cost: 2, key: own4 })).toMatchObject({
+  expect(share.reserve({ teamId: "demo", limit: 60, cost: 2, key: own4 })).toMatchObject({
     ...{ retryAfterMs: 0, key: { remaining: 0, retryAfterMs: windowMs - 1_000 } },
   });
   share.release(costOf("demo", 1, own4));

@@ -46,14 +46,14 @@ test("every series without a team, an app or a rare outcome is there at 0 before
 });
 
 test("what is told of a fleet is read when the metrics are", async () => {
-  let fleet = { holds: true, instances: 3 };
+  let fleet = { mayAdmit: true, instances: 3 };
   const metrics = testMetrics({ fleet: () => fleet });
   const told = async () => {
     const series = seriesOf(await metrics.render());
     return [series.get("keyrun_fleet_instances"), series.get("keyrun_fleet_lost")];
   };
   expect(await told()).toEqual([3, 0]);
-  fleet = { holds: false, instances: 2 };
+  fleet = { mayAdmit: false, instances: 2 };
   expect(await told()).toEqual([2, 1]);
 });
 

@@ -189,7 +189,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     const source = openSqliteSource({ dataDir });
     const [first] = source.batches();
     await successor.write(first!);
-    await expect(frozen.finish()).rejects.toThrow(/no longer held the MongoDB database.* again/);
+    await expect(frozen.finish()).rejects.toThrow(/has lost its lock on the MongoDB database.* again/);
     await frozen.close();
     await successor.close();
     source.close();
@@ -235,7 +235,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     const [first] = source.batches();
     const count = () => target.count("teams").catch((thrown: unknown) => thrown);
     await expect.poll(count).toBeInstanceOf(StartRefused);
-    await expect(target.count("teams")).rejects.toThrow(/no longer held the MongoDB database.* again/);
+    await expect(target.count("teams")).rejects.toThrow(/has lost its lock on the MongoDB database.* again/);
     await expect(target.write(first!)).rejects.toBeInstanceOf(StartRefused);
     source.close();
     await target.close();

@@ -19,7 +19,7 @@ async function twoInstances() {
   const deleted: string[] = [];
   const parts: DeleteTeamParts = {
     ...{ store, members },
-    belongings: {
+    dependents: {
       countActiveKeys: stores.keys.countActive,
       appsLimitedTo: stores.apps.limitedTo,
       async deleteKeys(_, before) {
@@ -42,8 +42,8 @@ async function twoInstances() {
     },
     changeSecurityState: async <W>(_: unknown, write: () => Promise<W>) => await write(),
   };
-  let holds = true;
-  const held = async () => ({ holds: () => holds, release: async () => {} });
+  let isValid = true;
+  const held = async () => ({ isValid: () => isValid, release: async () => {} });
   /** The first instance, whose turn passes during this step. */
   const passing = <P extends object, M extends keyof P>(
     port: P,
@@ -52,7 +52,7 @@ async function twoInstances() {
   ) => ({
     ...port,
     [method]: async (...given: unknown[]) => {
-      holds = false;
+      isValid = false;
       await meanwhile();
       return (port[method] as (...given: unknown[]) => unknown)(...given);
     },
@@ -68,13 +68,13 @@ async function twoInstances() {
 test("an instance that wakes up in the middle of a deletion takes nothing from the new team of the id", async () => {
   const { stores, parts, held, passing, other, contents, deleted } = await twoInstances();
   await stores.teams.insert(team);
-  const belongings = passing(parts.belongings, "appsLimitedTo", async () => {
+  const dependents = passing(parts.dependents, "appsLimitedTo", async () => {
     await other.delete("demo");
     await other.clearIdFor("demo", () => stores.teams.insert({ ...team, createTimeMs: 2 }));
     await stores.members.add({ teamId: "demo", email, createTimeMs: 2 });
     deleted.length = 0;
   });
-  const sleeper = createDeleteTeam({ ...parts, belongings, holdTeam: held });
+  const sleeper = createDeleteTeam({ ...parts, dependents, lockTeam: held });
   await expect(sleeper.delete("demo")).rejects.toMatchObject({ reason: "UNAVAILABLE" });
   expect(await contents()).toEqual({ state: "active", members: 1 });
   expect(deleted).toEqual([]);
@@ -83,15 +83,15 @@ test("an instance that wakes up in the middle of a deletion takes nothing from t
 test("an instance that wakes up does not take away the mark of another's deletion", async () => {
   const { stores, parts, held, passing, contents } = await twoInstances();
   await stores.teams.insert(team);
-  const belongings = passing(
-    { ...parts.belongings, countActiveKeys: async () => 1 },
+  const dependents = passing(
+    { ...parts.dependents, countActiveKeys: async () => 1 },
     "appsLimitedTo",
     async () => {},
   );
-  const counting = passing(belongings, "countActiveKeys", async () => {
+  const counting = passing(dependents, "countActiveKeys", async () => {
     await stores.teams.update("demo", { state: "ending" });
   });
-  const sleeper = createDeleteTeam({ ...parts, belongings: counting, holdTeam: held });
+  const sleeper = createDeleteTeam({ ...parts, dependents: counting, lockTeam: held });
   await expect(sleeper.delete("demo")).rejects.toMatchObject({ reason: "UNAVAILABLE" });
   expect((await contents()).state).toBe("ending");
 });
@@ -103,7 +103,7 @@ test("an instance that wakes up while it clears an id takes nothing from the tea
   const store = passing(parts.store, "deletedVersion", async () => {});
   const sleeper = createDeleteTeam({
     ...parts,
-    holdTeam: held,
+    lockTeam: held,
     store: {
       ...store,
       async deletedVersion(id) {

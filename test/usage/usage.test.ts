@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createReadUsage } from "#src/usage/get-usage.ts";
-import { createHeldUsage } from "#src/usage/held-usage.ts";
+import { createPendingUsage } from "#src/usage/pending-usage.ts";
 import { createCountRuns, createUsageWriter } from "#src/usage/usage.ts";
 import { createUsageKeeper } from "#src/usage/usage-keeper.ts";
 import { dayMs, hourMs, type UsageHour, type UsageStore } from "#src/usage/usage-store.ts";
@@ -13,20 +13,20 @@ const midnightMs = 19_700 * dayMs;
 /** What a process counts and keeps, on a store that other processes may use, too. */
 function processOn(store: UsageStore, incarnation: string, unixMs = midnightMs + 10 * hourMs) {
   const clock = createManualClock({ monotonicMs: 0, unixMs });
-  const held = createHeldUsage({ incarnation });
+  const pending = createPendingUsage({ incarnation });
   const failures: unknown[] = [];
   const onFailed = (cause: unknown) => void failures.push(cause);
   const keeper = createUsageKeeper({ clock, store, onFailed });
-  const writer = createUsageWriter({ held, store, onWritten: keeper.written, onFailed, onLost: onFailed });
-  const read = createReadUsage({ store, held, nowMs: clock.unixMs });
+  const writer = createUsageWriter({ pending, store, onWritten: keeper.written, onFailed, onLost: onFailed });
+  const read = createReadUsage({ store, pending, nowMs: clock.unixMs });
   return {
     clock,
-    held,
+    pending,
     keeper,
     writer,
     failures,
     accept: (keyId = "k", times = 1) => {
-      for (let n = 0; n < times; n++) held.accepted("t", keyId, clock.unixMs());
+      for (let n = 0; n < times; n++) pending.accepted("t", keyId, clock.unixMs());
     },
     /** The accepted requests of the team by hour, or by day, from the first midnight on. */
     async counts(stepMs = hourMs, facts: { keyId?: string } = {}) {
@@ -68,7 +68,7 @@ test("what is counted is read at once, is written once, and counts no twice whil
   expect(await processOn(usage, "two").counts()).toEqual(new Map([[10, 1]]));
   await one.writer.close();
   expect(await processOn(usage, "two").counts()).toEqual(new Map([[10, 3]]));
-  expect(one.held.take()).toEqual([]);
+  expect(one.pending.take()).toEqual([]);
 });
 
 test("a write whose answer was lost is repeated, and counts nothing twice", async () => {
@@ -110,12 +110,12 @@ test("two incarnations are summed, hours stand for themselves, and a clock that 
   expect(await two.counts()).toEqual(counts);
 });
 
-test("past the bound a further key is not counted, which is told, and those that are held go on", () => {
-  const held = createHeldUsage({ incarnation: "one", countsMax: 2 });
-  for (const key of ["a", "b", "c", "a"]) held.accepted("t", key, midnightMs);
-  expect(held.takeLost()).toBe(1);
-  expect(held.takeLost()).toBe(0);
-  expect(held.take().map(({ keyId, acceptedCount }) => [keyId, acceptedCount])).toEqual([
+test("past the bound a further key is not counted, which is told, and those that are pending go on", () => {
+  const pending = createPendingUsage({ incarnation: "one", countsMax: 2 });
+  for (const key of ["a", "b", "c", "a"]) pending.accepted("t", key, midnightMs);
+  expect(pending.takeLost()).toBe(1);
+  expect(pending.takeLost()).toBe(0);
+  expect(pending.take().map(({ keyId, acceptedCount }) => [keyId, acceptedCount])).toEqual([
     ["a", 2],
     ["b", 1],
   ]);
@@ -123,17 +123,17 @@ test("past the bound a further key is not counted, which is told, and those that
 
 test("a full page goes once it is written, and its keys go on in another one that counts from 0", async () => {
   const { usage } = await openTestStores();
-  const held = createHeldUsage({ incarnation: "one", countsMax: 4, pageCountsMax: 2 });
+  const pending = createPendingUsage({ incarnation: "one", countsMax: 4, pageCountsMax: 2 });
   const writer = createUsageWriter({
-    ...{ held, store: usage, onWritten: () => {} },
+    ...{ pending, store: usage, onWritten: () => {} },
     onFailed: (cause) => expect.unreachable(String(cause)),
     onLost: () => {},
   });
   for (const key of ["a", "b", "c", "a", "d", "e", "f"]) {
-    held.accepted("t", key, midnightMs);
+    pending.accepted("t", key, midnightMs);
     await writer.flush();
   }
-  expect(held.takeLost()).toBe(0);
+  expect(pending.takeLost()).toBe(0);
   const [sum] = await usage.hours({ teamId: "t", fromMs: 0, untilMs: midnightMs + hourMs, except: [] });
   expect(sum?.acceptedCount).toBe(7);
 });
@@ -158,8 +158,8 @@ test("a store that is away for long holds back no more than the bound, and gets 
 });
 
 test("runs count in the hour in which they end; those that the app failed, and no others, as failed", () => {
-  const held = createHeldUsage({ incarnation: "one" });
-  const countRun = createCountRuns(held, () => midnightMs + hourMs);
+  const pending = createPendingUsage({ incarnation: "one" });
+  const countRun = createCountRuns(pending, () => midnightMs + hourMs);
   const run = { teamId: "t", keyId: "k" };
   for (const reason of ["APP_FAILED", "APP_TIMEOUT", "APP_UNREACHABLE"] as const) countRun(run, reason, 100);
   for (const reason of ["OK", "APP_BUSY", "CANCELLED", "UNAVAILABLE", "INTERNAL"] as const) {
@@ -167,7 +167,7 @@ test("runs count in the hour in which they end; those that the app failed, and n
   }
   const counts = { acceptedCount: 0, limitedCount: 0, failedCount: 3, appMs: 302 };
   const place = { teamId: "t", keyId: "k", startTimeMs: midnightMs + hourMs, incarnation: "one" };
-  expect(held.take()).toEqual([{ ...place, ...counts }]);
+  expect(pending.take()).toEqual([{ ...place, ...counts }]);
 });
 
 test("days are set from their hours, by any instance and as often as it likes, and late counts reach them", async () => {
@@ -295,8 +295,8 @@ test("whatever fails, repeats, restarts and passes, hours and days are what a pl
       const add = (place: string, times: number) => naive.set(place, (naive.get(place) ?? 0) + times);
       for (const step of all) {
         if (step.kind === "pass") {
-          // A process writes every few seconds. What one had held for days would count only once it
-          // is written: the days are set by then.
+          // A process writes every few seconds. What one had pending for days would count only once
+          // it is written: the days are set by then.
           if (step.ms > hourMs) for (const { writer } of processes) await writer.flush();
           nowMs += step.ms;
           for (const { clock } of processes) clock.advance(step.ms);
@@ -345,25 +345,25 @@ test("whatever fails, repeats, restarts and passes, hours and days are what a pl
 });
 
 test("what a deleted team has is let go of", () => {
-  const held = createHeldUsage({ incarnation: "one", countsMax: 2 });
-  held.accepted("gone", "a", midnightMs);
-  held.accepted("t", "b", midnightMs);
-  held.forget("gone");
-  held.accepted("t", "c", midnightMs);
+  const pending = createPendingUsage({ incarnation: "one", countsMax: 2 });
+  pending.accepted("gone", "a", midnightMs);
+  pending.accepted("t", "b", midnightMs);
+  pending.forget("gone");
+  pending.accepted("t", "c", midnightMs);
   const keys = (hours: readonly UsageHour[]) => hours.map(({ keyId }) => keyId);
-  expect(keys(held.take())).toEqual(["b", "c"]);
-  expect(held.takeLost()).toBe(0);
+  expect(keys(pending.take())).toEqual(["b", "c"]);
+  expect(pending.takeLost()).toBe(0);
 });
 
 test("a run of a deleted key counts nothing when it ends, up to the bound of deleted keys", () => {
-  const held = createHeldUsage({ incarnation: "one", deletedKeysMax: 2 });
-  const ran = (keyId: string) => held.ran({ teamId: "t", keyId }, true, 5, midnightMs);
-  held.accepted("t", "a", midnightMs);
-  for (const keyId of ["a", "b"]) held.forgetKey(keyId);
+  const pending = createPendingUsage({ incarnation: "one", deletedKeysMax: 2 });
+  const ran = (keyId: string) => pending.ran({ teamId: "t", keyId }, true, 5, midnightMs);
+  pending.accepted("t", "a", midnightMs);
+  for (const keyId of ["a", "b"]) pending.forgetKey(keyId);
   for (const keyId of ["a", "b", "c"]) ran(keyId);
-  const keys = () => held.take().map(({ keyId }) => keyId);
+  const keys = () => pending.take().map(({ keyId }) => keyId);
   expect(keys()).toEqual(["c"]);
-  held.forgetKey("d");
+  pending.forgetKey("d");
   for (const keyId of ["a", "b", "d"]) ran(keyId);
   expect(keys()).toEqual(["a"]);
 });

@@ -131,8 +131,8 @@ async function prepare(client: RedisClient, fleet: FleetOfRedis) {
 async function markRedis(client: RedisClient, fleet: FleetOfRedis, known?: string): Promise<string> {
   const given = known ?? (fleet.marksOf("all").length === 0 ? fleet.newMark() : "");
   const words = ["1", "keyrun:fleet", fleet.id, given, String(bounds.fleetMarkMs)];
-  const held: unknown = await client.sendCommand(["EVAL", markScript, ...words]);
-  const [holder = fleet.id, mark = known ?? ""] = typeof held === "string" ? held.split(" ") : [];
+  const answer: unknown = await client.sendCommand(["EVAL", markScript, ...words]);
+  const [holder = fleet.id, mark = known ?? ""] = typeof answer === "string" ? answer.split(" ") : [];
   if (holder !== fleet.id) {
     throw new ForeignRedis(
       `it is in use by another fleet, of id ${holder}, and this one has id ${fleet.id}. Give each fleet a Redis of its own. It is free a minute after the other fleet has left it`,
@@ -151,14 +151,14 @@ async function markRedis(client: RedisClient, fleet: FleetOfRedis, known?: strin
  * user in Redis may need no other.
  */
 const markScript = `
-local held = redis.call('LINDEX', KEYS[1], 0)
-if not held and ARGV[2] ~= '' then
-  held = ARGV[1] .. ' ' .. ARGV[2]
-  redis.call('RPUSH', KEYS[1], held)
+local found = redis.call('LINDEX', KEYS[1], 0)
+if not found and ARGV[2] ~= '' then
+  found = ARGV[1] .. ' ' .. ARGV[2]
+  redis.call('RPUSH', KEYS[1], found)
 end
 local own = ARGV[1] .. ' '
-if held and string.sub(held, 1, #own) == own then redis.call('PEXPIRE', KEYS[1], ARGV[3]) end
-return held
+if found and string.sub(found, 1, #own) == own then redis.call('PEXPIRE', KEYS[1], ARGV[3]) end
+return found
 `;
 
 function createSpend(

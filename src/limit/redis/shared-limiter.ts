@@ -57,12 +57,12 @@ export async function createSharedLimiter(
 
   async function spendShared(spend: Spend): Promise<LimitDecision> {
     // Without a share this instance admits nothing apart: what it takes is in the shared log.
-    const isHeld =
+    const isReserved =
       spend.cost > 0 && fallback === "share" && clock.monotonicMs() < bothUntilMs && share.exists();
-    const refused = isHeld ? share.hold(spend) : undefined;
+    const refused = isReserved ? share.reserve(spend) : undefined;
     if (refused) return refused;
     const answer = await redis.spend(spend);
-    if (isHeld) share.release(spend);
+    if (isReserved) share.release(spend);
     return answer ? decided(answer, spend) : spendApart(spend);
   }
 

@@ -3,9 +3,9 @@
 import { z } from "zod";
 import { bounds } from "../../bounds.ts";
 import type {
+  BroughtPlanLimits,
   ControlChange,
   HandedShare,
-  HeldPlanLimits,
   LeaseRecord,
   NumberedChange,
 } from "../../fleet/control-store.ts";
@@ -46,7 +46,7 @@ const lease = z.object({
 const planLimits = z.object({
   order: count,
   limits: z.record(z.string(), count),
-}) satisfies z.ZodType<HeldPlanLimits>;
+}) satisfies z.ZodType<BroughtPlanLimits>;
 
 /** The one document by which the instances of a fleet agree. */
 export const controlDocument = z.object({

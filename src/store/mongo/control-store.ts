@@ -1,6 +1,6 @@
 import type { Filter, UpdateFilter } from "mongodb";
 import { bounds } from "../../bounds.ts";
-import type { ControlStore, ControlView, HeldPlanLimits } from "../../fleet/control-store.ts";
+import type { BroughtPlanLimits, ControlStore, ControlView } from "../../fleet/control-store.ts";
 import { fail, unavailable } from "../../refusal/refusal.ts";
 import { checkRecord } from "../records.ts";
 import type { ReadConcernOptions } from "./connection.ts";
@@ -92,10 +92,10 @@ export function createControlStore(
         if (leases[id]) throw idTaken(id);
         if (Object.keys(leases).length >= bounds.controlLeasesMax) throw tooMany();
         const record = { n: 1, ack: seq, order: joined + 1, facts } as const;
-        const held = limits ? { ...record, limits } : record;
+        const stated = limits ? { ...record, limits } : record;
         return {
           filter: { joined: { $eq: joined }, [lease]: { $exists: false } },
-          update: { $set: { [lease]: held }, $inc: { joined: 1 } },
+          update: { $set: { [lease]: stated }, $inc: { joined: 1 } },
         };
       });
       return viewOf(written);
@@ -124,13 +124,13 @@ export function createControlStore(
     },
     async bringPlanLimits(brought) {
       const order = "planLimits.order";
-      let before: HeldPlanLimits | undefined;
-      await writeFrom(({ planLimits: held }) => {
-        if (held && held.order > brought.order) before = undefined;
+      let before: BroughtPlanLimits | undefined;
+      await writeFrom(({ planLimits: present }) => {
+        if (present && present.order > brought.order) before = undefined;
         // With the own order, a first try of this write has happened, and `before` is of that try.
-        if (held && held.order >= brought.order) return undefined;
-        before = held;
-        const filter = { [order]: held ? { $eq: held.order } : { $exists: false } };
+        if (present && present.order >= brought.order) return undefined;
+        before = present;
+        const filter = { [order]: present ? { $eq: present.order } : { $exists: false } };
         return { filter, update: { $set: { planLimits: brought } } };
       });
       return before;

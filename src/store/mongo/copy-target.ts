@@ -17,7 +17,7 @@ import { memberIdOf } from "./team-store.ts";
 import { createUsageStore, dayIdOf, fieldsOf, placeOf } from "./usage-store.ts";
 
 /**
- * A database of MongoDB that takes a copy. It is held meanwhile, as by an instance that serves it
+ * A database of MongoDB that takes a copy. It is locked meanwhile, as by an instance that serves it
  * alone, and from the first write until `finish` has resolved a mark in it keeps every Keyrun from
  * starting. What an earlier copy left that was cut off is removed. Throws StartRefused where the
  * server can't be reached, a Keyrun serves the database, or it holds anything else.
@@ -143,7 +143,7 @@ export async function endCopy({ meta }: Pick<Collections, "meta">, copier: strin
 
 function lostDatabase(): StartRefused {
   return new StartRefused(
-    "This command no longer held the MongoDB database: another Keyrun or another copy took it, or this process stood still for too long. Make sure that nothing else uses the database, and run the command again.",
+    "This command has lost its lock on the MongoDB database: another Keyrun or another copy took it, or this process stood still for too long. Make sure that nothing else uses the database, and run the command again.",
   );
 }
 

@@ -80,7 +80,7 @@ async function tryWrites({ meta, instances, control }: Collections): Promise<voi
 /** Those whose records changed while they were looked at are live. One alone is in no fleet. */
 async function lookForInstances(
   collections: Collections,
-): Promise<Pick<StoreInspection, "isServed" | "isHeld" | "instances" | "registered">> {
+): Promise<Pick<StoreInspection, "isServed" | "isLocked" | "instances" | "registered">> {
   const looking = { call: <T>(work: () => Promise<T>) => work(), readOptions: {} };
   const { read } = createControlStore(collections, looking);
   const first = new Map((await read()).leases.map(({ id, n }) => [id, n]));
@@ -98,12 +98,12 @@ async function lookForInstances(
     if (living.length < present.length && waitedMs < bounds.servedLookMs) continue;
     return {
       isServed: !living.every(inFleet),
-      isHeld: !present.every(inFleet),
+      isLocked: !present.every(inFleet),
       instances: living.filter(inFleet),
       registered: present.filter(inFleet),
     };
   }
-  return { isServed: false, isHeld: false, instances: [], registered: [] };
+  return { isServed: false, isLocked: false, instances: [], registered: [] };
 }
 
 const pauseMs = 250;

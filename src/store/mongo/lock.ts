@@ -11,7 +11,7 @@ import { isDuplicate, type StoreCall } from "./store-call.ts";
 
 export interface Lock {
   /** True while no other instance can have taken the lock. Cheap. */
-  holds(): boolean;
+  isValid(): boolean;
   /** Leaves the lock to the next one. Never throws, and may be repeated. */
   release(): Promise<void>;
 }
@@ -20,8 +20,8 @@ export interface LockTimes {
   /** How often the holder renews the document, and how often one that waits reads it. */
   readonly renewMs: number;
   /** How long the holder still holds the lock after it sent its last successful renewal. */
-  readonly holdMs: number;
-  /** How long the document must be seen unchanged before it is taken: well over `holdMs`. */
+  readonly lockMs: number;
+  /** How long the document must be seen unchanged before it is taken: well over `lockMs`. */
   readonly lapseMs: number;
   readonly waitMsMax: number;
 }
@@ -45,7 +45,7 @@ export async function takeLock(
   let seen: (LockRecord & { readonly sinceMs: number }) | undefined;
   for (;;) {
     const incarnation = newIncarnation();
-    // The hold counts from before anything was sent, so it ends before a successor may take over.
+    // The lock counts from before anything was sent, so it ends before a successor may take over.
     const sentMs = clock.monotonicMs();
     const record = await records.find();
     if (!record) {
@@ -78,7 +78,7 @@ function holdLock(
       await sleep(times.renewMs, undefined, { ref: false, signal: stop.signal }).catch(() => {});
       if (over) return;
       const sentMs = clock.monotonicMs();
-      // A renewal that fails is tried again: meanwhile the hold runs out.
+      // A renewal that fails is tried again: meanwhile the lock runs out.
       const isRenewed = await records.renew(incarnation).catch(() => undefined);
       if (isRenewed) renewedMs = sentMs;
       else over ||= isRenewed === false;
@@ -86,7 +86,7 @@ function holdLock(
   }
 
   return {
-    holds: () => !over && clock.monotonicMs() - renewedMs < times.holdMs,
+    isValid: () => !over && clock.monotonicMs() - renewedMs < times.lockMs,
     async release() {
       over = true;
       stop.abort();

@@ -21,8 +21,8 @@ import {
 } from "./connection.ts";
 import { createControlStore } from "./control-store.ts";
 import { type Collections, collectionsOf } from "./documents.ts";
-import { createHoldTeam } from "./hold-team.ts";
 import { createKeyStore } from "./key-store.ts";
+import { createLockTeam } from "./lock-team.ts";
 import { createRunRecordStore } from "./run-record-store.ts";
 import { prepareDatabase, requireWhole } from "./schema.ts";
 import { createServiceTokenStore } from "./service-token-store.ts";
@@ -88,13 +88,13 @@ export async function openMongoStores(parts: MongoStoresParts): Promise<Stores> 
     });
     await preparing.client.close();
     const guarded = whileHolding(guard, call);
-    const holdTeam = createHoldTeam(collectionsOf(serving.db), {
+    const lockTeam = createLockTeam(collectionsOf(serving.db), {
       clock: parts.clock,
       newIncarnation: parts.newIncarnation,
       call: guarded,
       readOptions,
     });
-    const fleet = control && { id: await fleetIdOf(served, parts), control, holdTeam };
+    const fleet = control && { id: await fleetIdOf(served, parts), control, lockTeam };
     const reads = { readOptions, linearizable: served.readOptions };
     return storesOf(serving.db, { guard, reconnect, call: guarded, reads, fleet });
   } catch (thrown) {
@@ -129,7 +129,7 @@ async function serveInFleet(parts: MongoStoresParts, served: Served): Promise<Se
 function untilReleased(): InstanceGuard {
   let released = false;
   return {
-    holds: () => !released,
+    isValid: () => !released,
     async release() {
       released = true;
     },

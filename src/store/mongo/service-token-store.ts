@@ -124,11 +124,11 @@ async function insert(
   acceptedMax: number,
 ): Promise<InsertServiceTokenOutcome> {
   for (let attempt = 0; attempt < bounds.slotAttemptsMax; attempt++) {
-    const held = await call(() =>
+    const taken = await call(() =>
       serviceTokens.find(accepted, newest).project({ slot: 1, name: 1 }).toArray(),
     );
-    if (held.some(({ name }) => name === token.name)) return { kind: "name_used" };
-    const free = freeSlots(new Set(held.map(({ slot }) => slotNumber(String(slot)))), acceptedMax);
+    if (taken.some(({ name }) => name === token.name)) return { kind: "name_used" };
+    const free = freeSlots(new Set(taken.map(({ slot }) => slotNumber(String(slot)))), acceptedMax);
     const slot = free[attempt % free.length];
     if (slot === undefined) return { kind: "limit_reached" };
     try {

@@ -43,16 +43,17 @@ export function createStoreCall(timeoutMs: number): StoreCall {
 
 /**
  * Calls of the one instance that may serve the store: UNAVAILABLE, or what `lost` makes, where the
- * guard does not hold. The guard is checked again after the work, because the process may have been
+ * guard is not valid. The guard is checked again after the work, because the process may have been
  * frozen in between. A successor may then be serving, which does not know of the write.
  */
 export function whileHolding(
-  guard: Pick<InstanceGuard, "holds">,
+  guard: Pick<InstanceGuard, "isValid">,
   call: StoreCall,
-  lost: () => Error = () => unavailable({ cause: new Error("this instance no longer holds the store") }),
+  lost: () => Error = () =>
+    unavailable({ cause: new Error("this instance has lost its lease of the store") }),
 ): StoreCall {
   const check = () => {
-    if (!guard.holds()) throw lost();
+    if (!guard.isValid()) throw lost();
   };
   return async (work) => {
     check();

@@ -17,7 +17,7 @@ export function inspectSqliteStore({ dataDir }: { readonly dataDir: string }): S
   try {
     // The lock ends with its process, and a suspended one keeps it.
     const served = isServed(dataDir);
-    const servedBy = { isServed: served, isHeld: served, instances: [], registered: [] };
+    const servedBy = { isServed: served, isLocked: served, instances: [], registered: [] };
     const path = join(dataDir, "keyrun.db");
     if (!existsSync(path)) {
       const words = "not there yet: the first start makes it";

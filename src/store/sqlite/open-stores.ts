@@ -58,7 +58,7 @@ function storesOf({ db, close }: LockedDatabase): Stores {
     usage: createUsageStore(db),
     audit: createAuditStore(db),
     // The lock on the folder lasts as long as the process, so the guard can't lose it.
-    guard: { holds: () => db.isOpen, release: async () => {} },
+    guard: { isValid: () => db.isOpen, release: async () => {} },
     check: createLookUpEach({ keys, teams, apps }),
     isEmpty: () => answer(() => anything.get()?.found === 0),
     close: async () => close(),

@@ -89,7 +89,7 @@ export async function startInstance(parts: InstanceParts): Promise<Instance> {
     fleet,
   });
   const setKey = (id: string) => callStore("write key", () => parts.keys.set(id, 2));
-  const decide = decideOf({ clock, keys, teams, mayAdmit: fleet.holds });
+  const decide = decideOf({ clock, keys, teams, mayAdmit: fleet.mayAdmit });
   return {
     fleet,
     async admit(keyId) {

@@ -60,7 +60,7 @@ export const mutants = {
       await changeSecurityState("key", () => setKey(keyId));
     },
   },
-  "serving without a lease": { fleet: (fleet) => ({ ...fleet, holds: () => true }) },
+  "serving without a lease": { fleet: (fleet) => ({ ...fleet, mayAdmit: () => true }) },
   "a silent peer is assumed dead before its lease is over": {
     // A third of it.
     times: (times) => ({ ...times, clockRateError: -0.5 }),
@@ -133,7 +133,7 @@ export const mutants = {
     },
     fleet: (fleet, context) => ({
       ...fleet,
-      holds: () => context.clock.monotonicMs() < (answeredUntilMs.get(context) ?? 0),
+      mayAdmit: () => context.clock.monotonicMs() < (answeredUntilMs.get(context) ?? 0),
     }),
   },
   "an instance's id used again after a restart": {

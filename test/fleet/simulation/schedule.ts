@@ -220,7 +220,7 @@ async function comeRight(
     .filter(({ outcome }) => outcome === "pending")
     .map(({ askedMs, machine }) => `a change asked for at ${askedMs.toFixed(1)} at ${machine} does not end`);
   for (const index of indexes(world)) {
-    if (!world.instance(index)?.fleet.holds()) words.push(`instance ${index} does not hold again`);
+    if (!world.instance(index)?.fleet.mayAdmit()) words.push(`instance ${index} does not hold again`);
   }
   const again = indexes(world).map((index) => world.revoke(index, lastingKeyId));
   await world.time.runUntil(calmMs + barrierMs);

@@ -28,7 +28,7 @@ describeWith(mongodbMissing)("the stores of a fleet in MongoDB", () => {
   test("instances that start at once on an empty database all open it, with one schema, one id and every index", async () => {
     const uri = databases.createUri();
     const opened = await Promise.all(Array.from({ length: 4 }, () => open(uri, { fleet: true })));
-    expect(opened.map(({ guard }) => guard.holds())).toEqual([true, true, true, true]);
+    expect(opened.map(({ guard }) => guard.isValid())).toEqual([true, true, true, true]);
     const client = await new MongoClient(uri).connect();
     onTestFinished(() => client.close());
     const [fleetId, ...otherIds] = new Set(opened.map(({ fleet }) => fleet?.id));
@@ -63,7 +63,7 @@ describeWith(mongodbMissing)("the stores of a fleet in MongoDB", () => {
     const uri = databases.createUri();
     const [one, other] = await Promise.all([open(uri, { fleet: true }), open(uri, { fleet: true })]);
     await one!.close();
-    expect(one!.guard.holds()).toBe(false);
+    expect(one!.guard.isValid()).toBe(false);
     await expect(one!.teams.find("demo")).rejects.toMatchObject({ reason: "UNAVAILABLE" });
     await expect(one!.fleet!.control.read()).rejects.toMatchObject({ reason: "UNAVAILABLE" });
     expect(await other!.teams.find("demo")).toBeUndefined();
@@ -80,7 +80,7 @@ describeWith(mongodbMissing)("the stores of a fleet in MongoDB", () => {
     await control.register(id, instanceFactsOf());
     await control.remove(id);
     const alone = await open(uri, { fleet: false });
-    expect(alone.guard.holds()).toBe(true);
+    expect(alone.guard.isValid()).toBe(true);
   });
 
   test("a fleet is refused while an instance serves alone, and one that is open already can't join", async () => {
@@ -91,7 +91,7 @@ describeWith(mongodbMissing)("the stores of a fleet in MongoDB", () => {
     await expect(early.fleet!.control.register(randomUUID(), instanceFactsOf())).rejects.toMatchObject({
       reason: "UNAVAILABLE",
     });
-    expect(alone.guard.holds()).toBe(true);
+    expect(alone.guard.isValid()).toBe(true);
     await alone.close();
     const { leases } = await early.fleet!.control.register(randomUUID(), instanceFactsOf());
     expect(leases).toHaveLength(1);
@@ -151,7 +151,7 @@ describeWith(mongodbMissing)("the stores of a fleet in MongoDB", () => {
     const id = randomUUID();
     await crashed.fleet!.control.register(id, instanceFactsOf());
     const alone = await open(uri, { fleet: false, brief: true });
-    expect(alone.guard.holds()).toBe(true);
+    expect(alone.guard.isValid()).toBe(true);
     expect(await crashed.fleet!.control.beat(id, { ack: 0, nSeen: 0 })).toBeUndefined();
   });
 });

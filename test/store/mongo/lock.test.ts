@@ -7,7 +7,7 @@ import { memoryLockRecords } from "./memory-lock-records.ts";
 lockRecordsContract("memory", async () => memoryLockRecords());
 
 // The test moves the clock. Only the pause between two renewals is real, and has to be short.
-const times = { renewMs: 1, holdMs: 3_000, lapseMs: 6_000, waitMsMax: 10_000 };
+const times = { renewMs: 1, lockMs: 3_000, lapseMs: 6_000, waitMsMax: 10_000 };
 
 /**
  * Their clock stands still until the test moves it, or until a second attempt begins: then the
@@ -56,11 +56,11 @@ async function abandoned(): Promise<LockRecords> {
 test("a free lock is taken at once, renewed from then on, and free again once it is released", async () => {
   const records = memoryLockRecords();
   const lock = await takeLock(records, partsOf("a").parts);
-  expect(lock.holds()).toBe(true);
+  expect(lock.isValid()).toBe(true);
   await expect.poll(async () => (await records.find())?.beat).toBeGreaterThan(3);
   expect(await records.find()).toMatchObject({ incarnation: "a-1" });
   await lock.release();
-  expect(lock.holds()).toBe(false);
+  expect(lock.isValid()).toBe(false);
   expect(await records.find()).toBeUndefined();
   await lock.release();
 });
@@ -89,7 +89,7 @@ test("an abandoned lock is taken once it was seen unchanged for the whole time, 
   const next = partsOf("next");
   const lock = await takeLock(watched, next.parts);
   expect(looks.at(-1)! - looks[0]!).toBe(7_000);
-  expect(lock.holds()).toBe(true);
+  expect(lock.isValid()).toBe(true);
   expect((await records.find())?.incarnation).toMatch(/^next-/);
   // Each attempt has an incarnation of its own.
   expect(new Set(next.used).size).toBe(looks.length);
@@ -127,11 +127,11 @@ test("a holder that can't renew stops holding, and holds again once it renewed",
   const seen = renewals;
   await expect.poll(() => renewals).toBeGreaterThan(seen + 1);
   advance(2_999);
-  expect(lock.holds()).toBe(true);
+  expect(lock.isValid()).toBe(true);
   advance(1);
-  expect(lock.holds()).toBe(false);
+  expect(lock.isValid()).toBe(false);
   reachable = true;
-  await expect.poll(() => lock.holds()).toBe(true);
+  await expect.poll(() => lock.isValid()).toBe(true);
   await lock.release();
 });
 
@@ -150,7 +150,7 @@ test("the hold of a lock counts from the sending of a renewal, not from its answ
   const { parts, advance } = partsOf("a");
   const lock = await takeLock(slow, parts);
   await expect.poll(() => answers).toBeGreaterThan(0);
-  expect(lock.holds()).toBe(false);
+  expect(lock.isValid()).toBe(false);
   await lock.release();
 });
 
@@ -168,7 +168,7 @@ test("the first holder no longer holds when a successor takes over, nor ever aga
 
   let heldAtTakeOver: boolean | undefined;
   const watched = before(records, "replace", () => {
-    heldAtTakeOver = lock.holds();
+    heldAtTakeOver = lock.isValid();
   });
   const successor = await takeLock(watched, partsOf("second", () => first.advance(1_000)).parts);
   expect(heldAtTakeOver).toBe(false);
@@ -176,7 +176,7 @@ test("the first holder no longer holds when a successor takes over, nor ever aga
   cutOff = false;
   const seen = renewals;
   await expect.poll(() => renewals).toBeGreaterThan(seen);
-  expect(lock.holds()).toBe(false);
+  expect(lock.isValid()).toBe(false);
   await lock.release();
   expect((await records.find())?.incarnation).toMatch(/^second-/);
   await successor.release();
@@ -191,5 +191,5 @@ test("a release that can't reach the store ends without an error", async () => {
   };
   const lock = await takeLock(gone, partsOf("a").parts);
   await lock.release();
-  expect(lock.holds()).toBe(false);
+  expect(lock.isValid()).toBe(false);
 });

@@ -44,10 +44,10 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
         /Another Keyrun serves this MongoDB database .*KEYRUN_MONGODB_URI/,
       );
       expect(told).toEqual([500]);
-      expect(first.guard.holds()).toBe(true);
+      expect(first.guard.isValid()).toBe(true);
       await first.close();
       const third = await openMongoForTest({ uri });
-      expect(third.guard.holds()).toBe(true);
+      expect(third.guard.isValid()).toBe(true);
       await third.close();
     });
 
@@ -64,7 +64,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
       proxy.freeze();
       // It waits no longer than the first one's lapse, and holds on through a pause of the machine.
       const second = await openMongoForTest({ uri, times: { ...shortInstanceTimes, leaseMs: 60_000 } });
-      expect(first.guard.holds()).toBe(false);
+      expect(first.guard.isValid()).toBe(false);
       proxy.mend();
       await vi.waitFor(() => expect(lost).toHaveBeenCalledTimes(1), { timeout: 60_000 });
       await expect(first.teams.find("demo")).rejects.toMatchObject({ reason: "UNAVAILABLE" });
@@ -74,7 +74,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
       await expect(first.check()).rejects.toMatchObject({ reason: "UNAVAILABLE" });
       expect((await second.teams.find("demo"))?.plan).toBe("free");
       await first.close();
-      expect(second.guard.holds()).toBe(true);
+      expect(second.guard.isValid()).toBe(true);
       await second.check();
       await second.close();
       await proxy.close();

@@ -8,7 +8,7 @@ import { openTcpProxy } from "../../harness/tcp-proxy.ts";
 
 const call = createStoreCall(20_000);
 const guardOf = (...answers: boolean[]) => ({
-  holds: () => answers.shift() ?? false,
+  isValid: () => answers.shift() ?? false,
   release: async () => {},
 });
 

@@ -8,7 +8,7 @@ import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { connectStreamCallers } from "../harness/stream-callers.ts";
 import { startTalkingApp } from "../harness/talking-app.ts";
 
-let holds = true;
+let isValid = true;
 let holdsAfterRead = true;
 let appCount = 0;
 
@@ -16,12 +16,12 @@ const keyrun = closedAtEnd(
   await startKeyrun({
     onStores: (stores) => ({
       ...stores,
-      guard: { ...stores.guard, holds: () => holds },
+      guard: { ...stores.guard, isValid: () => isValid },
       keys: {
         ...stores.keys,
         async find(keyId) {
           const key = await stores.keys.find(keyId);
-          holds = holdsAfterRead;
+          isValid = holdsAfterRead;
           return key;
         },
       },
@@ -37,12 +37,12 @@ test("an instance that lost its hold on the store accepts no key, even a cached 
   expect((await keyrun.keys.verifyKey({ value })).verdict).toBe(Verdict.VALID);
   expect(await ready()).toBe(200);
 
-  holds = false;
+  isValid = false;
   expect((await run()).status).toBe(503);
   await expect(keyrun.keys.verifyKey({ value })).rejects.toThrow("[unavailable]");
   expect(await ready()).toBe(503);
 
-  holds = true;
+  isValid = true;
   expect((await keyrun.keys.verifyKey({ value })).verdict).toBe(Verdict.VALID);
   expect(await ready()).toBe(200);
 });
@@ -51,11 +51,11 @@ test("an instance that loses its hold while it reads a key does not accept it, b
   const [ofRun, ofVerify] = [await keyrun.newKey("demo"), await keyrun.newKey("demo")];
   holdsAfterRead = false;
   const run = await restRunOnce(keyrun.publicUrl, ofRun);
-  expect([run.status, holds]).toEqual([503, false]);
-  holds = true;
+  expect([run.status, isValid]).toEqual([503, false]);
+  isValid = true;
   await expect(keyrun.keys.verifyKey({ value: ofVerify.value })).rejects.toThrow("[unavailable]");
-  expect(holds).toBe(false);
-  holds = true;
+  expect(isValid).toBe(false);
+  isValid = true;
   holdsAfterRead = true;
 });
 
@@ -67,7 +67,7 @@ test.each(Object.entries({ ...restStreamCallers, ...connectStreamCallers }))(
     vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
     onTestFinished(async () => {
       vi.useRealTimers();
-      holds = true;
+      isValid = true;
       caller.close();
       await app.close();
     });
@@ -81,7 +81,7 @@ test.each(Object.entries({ ...restStreamCallers, ...connectStreamCallers }))(
     talk.say("one");
     expect(await first).toMatchObject({ kind: "started" });
     expect(await stream.next()).toEqual({ kind: "delta", text: "one" });
-    holds = false;
+    isValid = false;
     const end = stream.next();
     await vi.advanceTimersByTimeAsync(bounds.streamRecheckMs);
     expect(await end).toMatchObject({ kind: "refused", reason: "UNAVAILABLE" });

@@ -5,8 +5,8 @@ import type { Collections } from "./documents.ts";
 import { createLockRecords, type Lock, type LockTimes, takeLock } from "./lock.ts";
 import type { StoreCall } from "./store-call.ts";
 
-/** `FleetStore.holdTeam` by a lock for each id that is held. One that a crash left lapses. */
-export function createHoldTeam(
+/** `FleetStore.lockTeam` by a lock for each id. One that a crash left lapses. */
+export function createLockTeam(
   collections: Collections,
   parts: {
     readonly clock: Clock;
@@ -23,7 +23,7 @@ export function createHoldTeam(
 
 const turnTimes: LockTimes = {
   renewMs: bounds.teamMutexRenewMs,
-  holdMs: bounds.teamMutexHoldMs,
+  lockMs: bounds.teamMutexHoldMs,
   lapseMs: bounds.teamMutexLapseMs,
   waitMsMax: bounds.teamMutexWaitMsMax,
 };

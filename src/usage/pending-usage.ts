@@ -12,7 +12,7 @@ import {
  * allocates nothing. It counts in pages of an hour. Where an hour gets a second page, as after a
  * step of the clock, the page counts as another incarnation: the first page's counts are not in it.
  */
-export function createHeldUsage(options: {
+export function createPendingUsage(options: {
   /** Of this process, and of no other one. */
   incarnation: string;
   countsMax?: number;
@@ -26,7 +26,7 @@ export function createHeldUsage(options: {
   let pages: readonly Page[] = [];
   let newestMs = Number.NEGATIVE_INFINITY;
   let again = 0;
-  let held = 0;
+  let size = 0;
   let lost = 0;
 
   function open(unixMs: number): Page {
@@ -51,11 +51,11 @@ export function createHeldUsage(options: {
   }
 
   function addTo(page: Page | undefined, teamId: string, keyId: string): KeyCounts | undefined {
-    if (held >= countsMax) {
+    if (size >= countsMax) {
       lost += 1;
       return undefined;
     }
-    held += 1;
+    size += 1;
     const counts = new KeyCounts(teamId);
     page?.counts.set(keyId, counts);
     return counts;
@@ -64,7 +64,7 @@ export function createHeldUsage(options: {
   function letGo(isOver: (page: Page) => boolean): void {
     pages = pages.filter((page) => {
       if (!isOver(page)) return true;
-      held -= page.counts.size;
+      size -= page.counts.size;
       if (page === current) current = undefined;
       return false;
     });
@@ -133,7 +133,7 @@ export function createHeldUsage(options: {
     forget(teamId: string): void {
       for (const { counts } of pages) {
         for (const [keyId, { teamId: owner }] of counts) {
-          if (owner === teamId && counts.delete(keyId)) held -= 1;
+          if (owner === teamId && counts.delete(keyId)) size -= 1;
         }
       }
     },
@@ -147,7 +147,7 @@ export function createHeldUsage(options: {
         if (deletedKeys.size <= deletedKeysMax) break;
         deletedKeys.delete(first);
       }
-      for (const { counts } of pages) if (counts.delete(keyId)) held -= 1;
+      for (const { counts } of pages) if (counts.delete(keyId)) size -= 1;
     },
     /** How many counts were lost for want of room since the last call. */
     takeLost(): number {
@@ -155,8 +155,8 @@ export function createHeldUsage(options: {
       lost = 0;
       return since;
     },
-    /** What is held of a time: the stored counts of these pages are in `sums` already. */
-    heldIn({ teamId, keyId, keyIds, fromMs, untilMs }: UsageQuery) {
+    /** What is pending of a time: the stored counts of these pages are in `sums` already. */
+    pendingIn({ teamId, keyId, keyIds, fromMs, untilMs }: UsageQuery) {
       const asked = pages.filter(({ startTimeMs }) => startTimeMs >= fromMs && startTimeMs < untilMs);
       const wanted = keyIds ?? (keyId === undefined ? undefined : [keyId]);
       const sums = asked.flatMap(({ startTimeMs, counts }) =>
@@ -171,10 +171,10 @@ export function createHeldUsage(options: {
   };
 }
 
-export type HeldUsage = ReturnType<typeof createHeldUsage>;
+export type PendingUsage = ReturnType<typeof createPendingUsage>;
 
 /** The part of it that requests call. */
-export type CountUsage = Pick<HeldUsage, "accepted" | "limited" | "ran">;
+export type CountUsage = Pick<PendingUsage, "accepted" | "limited" | "ran">;
 
 interface RunOfKey {
   readonly teamId: string;

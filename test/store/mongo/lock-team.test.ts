@@ -3,7 +3,7 @@ import { afterAll, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "#src/base/clock.ts";
 import { connectMongo } from "#src/store/mongo/connection.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
-import { createHoldTeam } from "#src/store/mongo/hold-team.ts";
+import { createLockTeam } from "#src/store/mongo/lock-team.ts";
 import { createStoreCall } from "#src/store/mongo/store-call.ts";
 import { createMongoDatabases } from "../../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../../harness/needs.ts";
@@ -13,12 +13,12 @@ describeWith(mongodbMissing)("turns for a team's id in MongoDB", () => {
   const databases = createMongoDatabases();
   afterAll(() => databases.drop());
 
-  const times = { renewMs: 20, holdMs: 60_000, lapseMs: 1_000, waitMsMax: 20_000 };
+  const times = { renewMs: 20, lockMs: 60_000, lapseMs: 1_000, waitMsMax: 20_000 };
 
   async function instance(uri: string, { waitMsMax } = times) {
     const { client, db } = await connectMongo(uri, { selectionMsMax: 20_000, socketMsMax: 20_000 });
     onTestFinished(() => client.close());
-    return createHoldTeam(collectionsOf(db), {
+    return createLockTeam(collectionsOf(db), {
       ...{ clock: systemClock, newIncarnation: randomUUID, times: { ...times, waitMsMax } },
       ...{ call: createStoreCall(20_000), readOptions: {} },
     });
@@ -30,11 +30,11 @@ describeWith(mongodbMissing)("turns for a team's id in MongoDB", () => {
     let inTurn = 0;
     const seen: number[] = [];
     await Promise.all(
-      instances.map(async (holdTeam) => {
-        const guard = await holdTeam("demo");
+      instances.map(async (lockTeam) => {
+        const guard = await lockTeam("demo");
         seen.push(++inTurn);
-        await (await holdTeam("another")).release();
-        expect(guard.holds()).toBe(true);
+        await (await lockTeam("another")).release();
+        expect(guard.isValid()).toBe(true);
         inTurn -= 1;
         await guard.release();
       }),
@@ -56,7 +56,7 @@ describeWith(mongodbMissing)("turns for a team's id in MongoDB", () => {
     onTestFinished(() => client.close());
     await collectionsOf(db).instances.insertOne({ _id: "team/demo", incarnation: "crashed", beat: 7 });
     const guard = await (await instance(uri))("demo");
-    expect(guard.holds()).toBe(true);
+    expect(guard.isValid()).toBe(true);
     await guard.release();
     expect(await collectionsOf(db).instances.countDocuments()).toBe(0);
   });
@@ -68,9 +68,9 @@ describeWith(mongodbMissing)("turns for a team's id in MongoDB", () => {
     await alone.close();
     const stores = await openMongoForTest({ uri, fleet: true });
     onTestFinished(() => stores.close());
-    const guard = await stores.fleet!.holdTeam("demo");
-    expect(guard.holds()).toBe(true);
+    const guard = await stores.fleet!.lockTeam("demo");
+    expect(guard.isValid()).toBe(true);
     await guard.release();
-    expect(guard.holds()).toBe(false);
+    expect(guard.isValid()).toBe(false);
   });
 });
