@@ -48,7 +48,6 @@ const mixed = [
 const isolated = [
   "test/traces/**/*.test.ts",
   "packages/*/test/**/*.test.ts",
-  "test/api/stream-turns.test.ts",
   "test/rpc/connect/tiny-chunks.test.ts",
   "test/run/held-answers.test.ts",
   "test/server/exchange/exchange.test.ts",

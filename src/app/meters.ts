@@ -16,7 +16,7 @@ import type { CallMeter } from "../metrics/process-meters.ts";
 import { rowOf } from "../refusal/reasons.ts";
 import { Refusal, refusalFrom } from "../refusal/refusal.ts";
 import type { RunSlots } from "../run/run-slots.ts";
-import { observeEnd, type Runner, type StreamRunner } from "../run/runner.ts";
+import type { Runner, StreamRunner } from "../run/runner.ts";
 import type { Stores } from "../store/stores.ts";
 import type { RunEnded } from "../usage/usage.ts";
 
@@ -221,22 +221,18 @@ export function createStreamMeters({
       throw thrown;
     }
   };
-  const meteredStream: StreamRunner = async (run) => {
+  const meteredStream: StreamRunner = async function* (run) {
     const startMs = clock.monotonicMs();
-    const ended = (outcome: Parameters<Metrics["streamEnded"]>[1]) => {
+    let outcome: Parameters<Metrics["streamEnded"]>[1] = "CANCELLED";
+    try {
+      yield* stream(run);
+      outcome = "OK";
+    } catch (thrown) {
+      outcome = refusalFrom(thrown).reason;
+      throw thrown;
+    } finally {
       metrics.streamEnded(run.app.id, outcome);
       countRun(run, outcome, clock.monotonicMs() - startMs);
-    };
-    const failed = (thrown: unknown) => ended(refusalFrom(thrown).reason);
-    try {
-      return observeEnd(await stream(run), {
-        whole: () => ended("OK"),
-        left: () => ended("CANCELLED"),
-        failed,
-      });
-    } catch (thrown) {
-      failed(thrown);
-      throw thrown;
     }
   };
   return { slots: meteredSlots, stream: meteredStream, open: () => open };

@@ -170,6 +170,38 @@ export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal)
   }
 }
 
+/** Settles like the promise, or resolves with undefined after this time. */
+export async function unlessLate<T>(promise: Promise<T>, msMax: number): Promise<T | undefined> {
+  const late = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => late.resolve(undefined), msMax);
+  try {
+    return await Promise.race([promise, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * The messages of a stream of which the first was asked for. Not a generator: one that is returned
+ * before it has begun would not return the stream.
+ */
+export function startingWith<T>(
+  first: Promise<IteratorResult<T, void>>,
+  messages: AsyncIterator<T, void>,
+): AsyncIterable<T> {
+  let asked: typeof first | undefined = first;
+  return {
+    [Symbol.asyncIterator]: () => ({
+      next() {
+        const result = asked ?? messages.next();
+        asked = undefined;
+        return result;
+      },
+      return: async () => (await messages.return?.()) ?? { done: true, value: undefined },
+    }),
+  };
+}
+
 /**
  * Passes the stream on until the signal is aborted, even while the stream waits for something. Then
  * it throws the signal's reason. Without this, a stream that waits for its caller would delay a

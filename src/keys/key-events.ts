@@ -3,9 +3,9 @@
  * each instance publishes those of all instances, in the order of the control document.
  */
 
+import { setImmediate } from "node:timers/promises";
 import { bounds } from "../bounds.ts";
 import type { ControlChange } from "../fleet/control-store.ts";
-import { streamTurns } from "../limit/stream-turns.ts";
 import { type Refusal, unavailable } from "../refusal/refusal.ts";
 import { deletedKeyVersion, successorVersion } from "./key-life.ts";
 import type { KeyRecord, KeyStore } from "./key-store.ts";
@@ -141,8 +141,8 @@ function createWatch(queueMax: number, onEnd: () => void): Watch {
     async next(quietMs) {
       if (queue.length === 0 && !ended) {
         await wokenWithin(quietMs, (resolve) => (wake = resolve));
-        // One change wakes many, and each takes longer to send it than the change took.
-        await streamTurns.turn();
+        // One change wakes many. The answer to the one who made it comes first.
+        await setImmediate();
       }
       if (ended) throw ended;
       return queue.shift() ?? "quiet";

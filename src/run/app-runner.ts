@@ -21,7 +21,6 @@ import {
   type Runner,
   type StreamRunner,
 } from "./runner.ts";
-import type { PieceSource } from "./stream/piece-source.ts";
 import { RunningStreams } from "./stream/running-streams.ts";
 
 /**
@@ -75,7 +74,7 @@ export function createAppRunner({
   };
   const slots = createRunSlots({ clock, appRunsMax, runsMax: bounds.runsMax });
   const runs = new RunningRuns(clock, timers);
-  const streams = new RunningStreams(clock, { silenceMsMax, bytesMax: runBounds.appStreamBytesMax });
+  const streams = new RunningStreams(clock, silenceMsMax);
   let closed = false;
 
   /** Each row of the table takes the backends of its own kind. */
@@ -109,13 +108,11 @@ export function createAppRunner({
       if (fault) throw fault;
       return run.text;
     },
-    async stream(run) {
+    async *stream(run) {
       if (closed) throw unavailable();
       const { backend } = run.app;
-      return streams.open(run, (deadlineMs) =>
-        backend.kind === "echo"
-          ? new EchoPieces(run.text)
-          : runnerOf(backend).stream(run, backend, deadlineMs),
+      yield* streams.stream(run, (limits) =>
+        backend.kind === "echo" ? wordsOf(run.text) : runnerOf(backend).stream(run, backend, limits),
       );
     },
     async reach(backend) {
@@ -126,7 +123,8 @@ export function createAppRunner({
     async close() {
       closed = true;
       const refusal = unavailable({ mayHaveRun: true });
-      await Promise.all([runs.end(refusal), streams.end(refusal)]);
+      streams.end(refusal);
+      await runs.end(refusal);
       for (const backend of Object.values(backends)) backend.close();
       hosts.close();
     },
@@ -146,27 +144,19 @@ function faultOf(text: string, outputBytesMax: number): Refusal | undefined {
   return text.isWellFormed() ? undefined : appFailed("The output is not Unicode: it holds a lone surrogate.");
 }
 
-/** The built-in app: the input comes back word by word, each with the whitespace after it. */
-class EchoPieces implements PieceSource {
-  readonly begun: Promise<void> = Promise.resolve();
-  readonly over: Promise<void> = Promise.resolve();
-  readonly #text: string;
-  readonly #word = new RegExp(wordForm);
-  #refusal: Refusal | undefined;
-
-  constructor(text: string) {
-    this.#text = text;
+/**
+ * The output of the built-in app: the input word by word, each with the whitespace after it. The
+ * first word comes alone, and the others in pieces.
+ */
+async function* wordsOf(text: string): AsyncGenerator<string> {
+  let piece = "";
+  let isFirst = true;
+  for (const [word] of text.matchAll(/\S*\s+|\S+/g)) {
+    piece += word;
+    if (!isFirst && piece.length < runBounds.echoPieceCharacters) continue;
+    yield piece;
+    piece = "";
+    isFirst = false;
   }
-
-  next(): string | undefined {
-    if (this.#refusal) throw this.#refusal;
-    const start = this.#word.lastIndex;
-    return this.#word.test(this.#text) ? this.#text.slice(start, this.#word.lastIndex) : undefined;
-  }
-
-  cancel(reason: Refusal): void {
-    this.#refusal = reason;
-  }
+  yield piece;
 }
-
-const wordForm = /\S*\s+|\S+/y;

@@ -1,163 +1,55 @@
 import { create } from "@bufbuild/protobuf";
 import { type StreamAppResponse, StreamAppResponseSchema } from "#gen/keyrun/v1/run_service_pb.ts";
-import { unlessAborted } from "../http/handler.ts";
+import { unlessLate } from "../http/handler.ts";
 import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
 import { runBounds } from "./run-bounds.ts";
 import type { RunSlots } from "./run-slots.ts";
 import type { Run, StreamRunner } from "./runner.ts";
-import type { CheckRight, RightsWatch, WatchRights } from "./watch-rights.ts";
+import type { CheckRight, WatchRights } from "./watch-rights.ts";
 
 /**
  * The messages of one stream: `started` as soon as the app has begun to answer, or at the latest
- * after `startMsMax`, then its output in deltas. It holds one slot of the app until its end. The
- * app is asked for the next piece only when the caller has taken everything before it. The rights
- * are checked with each message. The app's call ends at once when the caller is gone, a right is
- * gone, or the iterator is returned, even while it waits for the app: therefore this is no
- * generator.
+ * after `startMsMax`, then the output in deltas. The app is asked for more only when the caller has
+ * taken everything before it. The rights are checked with each message.
+ *
+ * The app's call ends and its slot is free as soon as the signal of the run is aborted or a right
+ * is gone, whether or not somebody waits for a message. While one is waited for, to return the
+ * iterator waits, too: so a transport aborts the signal when its caller takes no more.
  */
-export class AppStream implements AsyncIterableIterator<StreamAppResponse, undefined> {
-  readonly #parts: AppStreamParts;
-  readonly #request: Promise<StreamRequest>;
-  #run: Run | undefined;
-  #pieces: Promise<AsyncIterator<string>> | undefined;
-  #rights: RightsWatch | undefined;
-  #piece = "";
-  /** How much of the piece was passed on. */
-  #passed = 0;
-  /** Ends the call of the app, and every wait for it. */
-  readonly #ending = new AbortController();
-  #isOver = false;
-  #release = () => {};
-
-  constructor(parts: AppStreamParts, request: Promise<StreamRequest>) {
-    this.#parts = parts;
-    this.#request = request;
-    // The one that returns it may not have asked for a message.
-    request.catch(() => {});
-  }
-
-  [Symbol.asyncIterator](): this {
-    return this;
-  }
-
-  async next(): Promise<Next> {
-    if (this.#isOver) return over;
-    try {
-      const value = await (this.#pieces === undefined ? this.#start() : this.#nextDelta(this.#pieces));
-      if (value !== undefined) return { done: false, value };
-      this.#close();
-      return over;
-    } catch (thrown) {
-      // It was returned meanwhile.
-      if (this.#isOver) return over;
-      this.#close();
-      const appId = this.#run?.app.id;
-      throw thrown instanceof Refusal && appId !== undefined ? aboutApp(thrown, appId) : thrown;
-    }
-  }
-
-  async return(): Promise<Next> {
-    if (this.#isOver) return over;
-    this.#close();
-    this.#end(fail("CANCELLED"));
-    return over;
-  }
-
-  async #start(): Promise<StreamAppResponse | undefined> {
-    const { run: asked, checkRight } = await this.#request;
-    if (this.#isOver) return undefined;
-    const run = this.#runOf(asked);
-    this.#run = run;
-    const caller = asked.signal;
-    caller.addEventListener("abort", () => this.#end(caller.reason), { once: true });
-    if (caller.aborted) throw caller.reason;
-    const { stream, slots, watchRights, startMsMax } = this.#parts;
-    const releaseSlot = slots.acquire(run.app, run.teamId);
-    const rights = watchRights(checkRight, (refusal) => this.#end(refusal));
-    this.#rights = rights;
-    this.#release = () => {
+export async function* appStream(
+  { stream, slots, watchRights, startMsMax }: AppStreamParts,
+  run: Run,
+  checkRight: CheckRight,
+): AsyncGenerator<StreamAppResponse, void> {
+  const { app } = run;
+  const ended = new AbortController();
+  const { signal } = ended;
+  try {
+    run.signal.throwIfAborted();
+    run.signal.addEventListener("abort", () => ended.abort(run.signal.reason), { once: true });
+    const releaseSlot = slots.acquire(app, run.teamId);
+    const rights = watchRights(checkRight, (refusal) => ended.abort(refusal));
+    signal.addEventListener("abort", () => {
       releaseSlot();
       rights.stop();
-    };
-    this.#pieces = stream(run).then((pieces) => pieces[Symbol.asyncIterator]());
-    await this.#begun(this.#pieces, startMsMax);
-    return startedMessage(run);
-  }
-
-  /** The run as the app's runner gets it: it also ends when the stream does. */
-  #runOf(asked: Run): Run {
-    return {
-      runId: asked.runId,
-      teamId: asked.teamId,
-      keyId: asked.keyId,
-      app: asked.app,
-      text: asked.text,
-      reservation: asked.reservation,
-      requestId: asked.requestId,
-      traceContext: asked.traceContext,
-      callerMsLeft: () => asked.callerMsLeft?.(),
-      signal: this.#ending.signal,
-    };
-  }
-
-  /** Resolves when the app has begun to answer, or after this time. */
-  async #begun(pieces: Promise<unknown>, msMax: number): Promise<void> {
-    const late = Promise.withResolvers<void>();
-    const timer = setTimeout(late.resolve, msMax);
-    try {
-      await Promise.race([unlessAborted(pieces, this.#ending.signal), late.promise]);
-    } finally {
-      clearTimeout(timer);
+    });
+    const texts = stream(runUntil(signal, run));
+    const first = texts.next();
+    await unlessLate(first, startMsMax);
+    yield startedMessage(run);
+    for (let next = await first; !next.done; next = await texts.next()) {
+      for (const text of deltasOf(next.value)) {
+        rights.check();
+        signal.throwIfAborted();
+        yield deltaMessage(text);
+      }
     }
-  }
-
-  /** Returns undefined at the end of the output. */
-  async #nextDelta(pieces: Promise<AsyncIterator<string>>): Promise<StreamAppResponse | undefined> {
-    if (this.#passed === this.#piece.length) {
-      const begun = await unlessAborted(pieces, this.#ending.signal);
-      const next = await unlessAborted(begun.next(), this.#ending.signal);
-      if (next.done) return undefined;
-      this.#piece = next.value;
-      this.#passed = 0;
-    }
-    this.#rights?.check();
-    this.#ending.signal.throwIfAborted();
-    const text = cutPiece(this.#piece, this.#passed, runBounds.streamDeltaBytesMax);
-    this.#passed += text.length;
-    // What was passed on is not kept while the caller is slow.
-    if (this.#passed === this.#piece.length) this.#forgetPiece();
-    return deltaMessage(text);
-  }
-
-  #forgetPiece(): void {
-    this.#piece = "";
-    this.#passed = 0;
-  }
-
-  /** Ends the app's call at once, whether or not somebody waits for the next message. */
-  #end(refusal: Refusal): void {
-    if (this.#ending.signal.aborted) return;
-    this.#forgetPiece();
-    this.#releaseOnce();
-    this.#ending.abort(refusal);
-  }
-
-  #close(): void {
-    this.#isOver = true;
-    this.#releaseOnce();
-    this.#pieces?.then((pieces) => pieces.return?.()).catch(() => {});
-  }
-
-  #releaseOnce(): void {
-    const release = this.#release;
-    this.#release = () => {};
-    release();
+  } catch (thrown) {
+    throw thrown instanceof Refusal ? aboutApp(thrown, app.id) : thrown;
+  } finally {
+    ended.abort(fail("CANCELLED"));
   }
 }
-
-type Next = IteratorResult<StreamAppResponse, undefined>;
-
-const over: Next = { done: true, value: undefined };
 
 export interface AppStreamParts {
   readonly stream: StreamRunner;
@@ -167,10 +59,11 @@ export interface AppStreamParts {
   readonly startMsMax: number;
 }
 
-/** What a stream runs, and the check of the rights that it needs until its end. */
-export interface StreamRequest {
-  readonly run: Run;
-  readonly checkRight: CheckRight;
+/** The run as the app's runner gets it: it ends when the stream does. */
+function runUntil(signal: AbortSignal, run: Run): Run {
+  const { runId, teamId, keyId, app, text, reservation, requestId, traceContext } = run;
+  const callerMsLeft = () => run.callerMsLeft?.();
+  return { runId, teamId, keyId, app, text, reservation, requestId, traceContext, callerMsLeft, signal };
 }
 
 function startedMessage({ runId, app }: Run): StreamAppResponse {
@@ -179,6 +72,15 @@ function startedMessage({ runId, app }: Run): StreamAppResponse {
 
 function deltaMessage(text: string): StreamAppResponse {
   return create(StreamAppResponseSchema, { event: { case: "delta", value: { text } } });
+}
+
+/** The text in parts of at most `streamDeltaBytesMax`. An empty text has none. */
+function* deltasOf(text: string): Generator<string> {
+  for (let from = 0; from < text.length; ) {
+    const part = cutPiece(text, from, runBounds.streamDeltaBytesMax);
+    yield part;
+    from += part.length;
+  }
 }
 
 /**

@@ -1,10 +1,10 @@
+import { Readable } from "node:stream";
 import { logVerbosity, setLogVerbosity } from "@grpc/grpc-js";
 import { AppBackendService } from "#gen/keyrun/v1/app_backend_service_pb.ts";
 import type { Clock, Timers } from "../base/clock.ts";
 import { overloaded } from "../limit/byte-budget.ts";
-import { streamTurns } from "../limit/stream-turns.ts";
 import type { Redact } from "../log/redaction.ts";
-import type { Refusal } from "../refusal/refusal.ts";
+import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import { createCleanWords } from "./app-words.ts";
 import {
   type CallOutcome,
@@ -29,7 +29,6 @@ import {
   type Run,
   sentDeadline,
 } from "./runner.ts";
-import { Mailbox, type PieceSource } from "./stream/piece-source.ts";
 import { wholeOutput } from "./stream/running-streams.ts";
 
 /**
@@ -70,10 +69,13 @@ export function createGrpcRunner(
       signal.addEventListener("abort", () => text.cancel(signal.reason), { once: true });
       return text.output;
     },
-    stream(run, backend, deadlineMs) {
+    stream(run, backend, { deadlineMs, signal, alive }) {
       const request = { run, message: messageOf(run), cleanWords };
       const times = timesOf(run, deadlineMs);
-      return new GrpcPieces(channels.acquire(backend), request, times, ["streamRun", "run"]);
+      const methods: GrpcMethod[] = ["streamRun", "run"];
+      const texts = new GrpcTexts(channels.acquire(backend), request, times, { methods, alive });
+      signal.addEventListener("abort", () => texts.cancel(signal.reason), { once: true });
+      return texts;
     },
     traceOf: ({ target }, isStreamed) => traceOfCall(target, isStreamed),
     close: () => channels.close(),
@@ -114,7 +116,7 @@ class GrpcText implements GrpcAnswer {
   readonly #call: GrpcCall;
   #message: Buffer | undefined;
   #cancelled: Refusal | undefined;
-  #pieces: GrpcPieces | undefined;
+  #texts: GrpcTexts | undefined;
 
   /** Releases the channel when it is over. */
   constructor(channel: ChannelLease, request: GrpcRequest, times: CallTimes, outputBytesMax: number) {
@@ -132,8 +134,8 @@ class GrpcText implements GrpcAnswer {
   }
 
   cancel(reason: Refusal): void {
-    if (this.#pieces) {
-      this.#pieces.cancel(reason);
+    if (this.#texts) {
+      this.#texts.cancel(reason);
       return;
     }
     this.#cancelled ??= reason;
@@ -175,72 +177,85 @@ class GrpcText implements GrpcAnswer {
   }
 
   #join(): void {
-    this.#pieces = new GrpcPieces(this.#channel, this.#request, this.#times, ["streamRun"]);
-    this.#output.resolve(wholeOutput(this.#pieces, this.#outputBytesMax, this.#request.run.reservation));
+    const how = { methods: ["streamRun" as const], alive() {} };
+    this.#texts = new GrpcTexts(this.#channel, this.#request, this.#times, how);
+    const { reservation } = this.#request.run;
+    this.#output.resolve(wholeOutput(this.#texts, this.#outputBytesMax, reservation));
   }
 }
 
 /**
- * The output of a gRPC app, a message at a time. It calls the first of the methods. Where the app
- * answers UNIMPLEMENTED before any message, nothing has run, and it calls the next one.
+ * The texts that a gRPC app sends. It calls the first of the methods. Where the app answers
+ * UNIMPLEMENTED before any message, nothing has run, and it calls the next one. A message is asked
+ * for while less text than `grpcStreamAheadCharacters` waits for its reader. Texts that wait
+ * together are read as one. To iterate gives an empty text once the answer has begun, and throws
+ * what fails after the texts that came before. Iterate it once.
  */
-class GrpcPieces implements PieceSource, GrpcAnswer {
+class GrpcTexts implements AsyncIterable<string>, GrpcAnswer {
   readonly #channel: ChannelLease;
   readonly #request: GrpcRequest;
   readonly #times: CallTimes;
   readonly #methods: GrpcMethod[];
+  readonly #alive: () => void;
   readonly #begun = Promise.withResolvers<void>();
   readonly #over = Promise.withResolvers<void>();
-  readonly #waiting = new Mailbox<string | undefined>();
+  readonly #texts = new Readable({
+    encoding: "utf8",
+    highWaterMark: runBounds.grpcStreamAheadCharacters,
+    read: () => this.#call?.read(),
+    destroy: (error, done) => void this.#cancel(error).then(done),
+  });
   #method: GrpcMethod = "streamRun";
   #call: GrpcCall | undefined;
-  #isReading = false;
   #messages = 0;
-  /** What was read ahead, so that small messages can be passed on together. */
-  #ahead: Buffer[] = [];
-  #aheadBytes = 0;
-  /** The most bytes for which it has reserved. */
+  /** The longest message for which it has reserved. */
   #reservedBytes = 0;
-  #end: { readonly refusal?: Refusal } | undefined;
   #cancelled: Refusal | undefined;
+  #failure: Refusal | undefined;
 
   /** Releases the channel when it is over. */
-  constructor(channel: ChannelLease, request: GrpcRequest, times: CallTimes, methods: GrpcMethod[]) {
+  constructor(
+    channel: ChannelLease,
+    request: GrpcRequest,
+    times: CallTimes,
+    { methods, alive }: { methods: GrpcMethod[]; alive: () => void },
+  ) {
     this.#channel = channel;
     this.#request = request;
     this.#times = times;
     this.#methods = methods;
-    // The one that cancels it may not wait for its begin.
-    this.#begun.promise.catch(() => {});
+    this.#alive = alive;
+    // The one who iterates gets the error. It may have come before.
+    this.#texts.on("error", () => {});
     this.#startNext();
   }
 
-  get begun(): Promise<void> {
-    return this.#begun.promise;
-  }
-
-  get over(): Promise<void> {
-    return this.#over.promise;
-  }
-
-  next(): string | undefined | Promise<string | undefined> {
-    if (this.#cancelled) throw this.#cancelled;
-    const message = this.#takeAhead();
-    if (message) {
-      this.#readAhead();
-      const text = textOf(message);
-      if (typeof text === "string") return text;
-      throw text;
+  /** It ends only when the call is over. */
+  async *[Symbol.asyncIterator](): AsyncGenerator<string, void> {
+    try {
+      await this.#begun.promise;
+      yield "";
+      yield* this.#texts;
+      if (this.#failure) throw this.#failure;
+    } finally {
+      this.#texts.destroy();
+      await this.#over.promise;
     }
-    if (this.#end?.refusal) throw this.#end.refusal;
-    if (this.#end) return undefined;
-    this.#read();
-    return this.#waiting.wait();
   }
 
+  /** Ends the call soon, unless it is over. What nobody has read is lost. */
   cancel(reason: Refusal): void {
-    if (this.#end || this.#cancelled) return;
-    this.#cancelled = reason;
+    this.#texts.destroy(reason);
+  }
+
+  async #cancel(error: Error | null): Promise<Error | null> {
+    if (error !== null) this.#cancelled = refusalFrom(error);
+    this.#endCall(this.#cancelled ?? fail("CANCELLED", { mayHaveRun: true }));
+    await this.#over.promise;
+    return this.#failure ?? error;
+  }
+
+  #endCall(reason: Refusal): void {
     // The peer may be gone without closing the connection. Later runs on it would all time out.
     if (reason.reason === "APP_TIMEOUT") this.#channel.retire();
     // Its end tells whether it was sent. Before that, the library does not know.
@@ -252,52 +267,23 @@ class GrpcPieces implements PieceSource, GrpcAnswer {
   }
 
   onMessage(bytes: Buffer): void {
-    if (this.#cancelled) return;
-    this.#isReading = false;
+    if (this.#failure) return;
     this.#messages += 1;
     this.#begun.resolve();
-    if (this.#method === "run" && this.#messages > 1) this.cancel(appFailed("Run sent two messages."));
-    else if (!this.#reserve(this.#aheadBytes + bytes.length)) this.cancel(overloaded({ mayHaveRun: true }));
-    else {
-      this.#ahead.push(bytes);
-      this.#aheadBytes += bytes.length;
-      if (streamTurns.mayRead()) this.#readAhead();
-      this.#waiting.inTurn(() => this.#hand());
-    }
+    const text = this.#read(bytes);
+    // An empty text is no text to the stream, and only a sign of life.
+    if (text === "") this.#alive();
+    if (typeof text === "string") this.#texts.push(text);
+    else this.#fail(text);
   }
 
-  onEnd(end: CallOutcome): void {
-    const isNext = !end.isOk && end.isUnimplemented && this.#messages === 0 && this.#methods.length > 0;
-    if (isNext && !this.#cancelled) {
-      this.#startNext();
-      return;
-    }
-    if (!end.isOk && end.refusal.reason === "APP_TIMEOUT") this.#channel.retire();
-    this.#channel.release();
-    this.#over.resolve();
-    const outcome = end.isOk ? this.#missing() : end.refusal;
-    this.#settle(this.#cancelled ? endedBy(this.#cancelled, outcome) : outcome);
+  /** The text of a message, or why the stream can't go on. */
+  #read(bytes: Buffer): string | Refusal {
+    if (this.#method === "run" && this.#messages > 1) return appFailed("Run sent two messages.");
+    if (!this.#reserve(bytes.length)) return overloaded({ mayHaveRun: true });
+    return textOf(bytes);
   }
 
-  #hand(): void {
-    const message = this.#takeAhead();
-    if (message === undefined) {
-      if (this.#end) this.#waiting.put(undefined);
-      return;
-    }
-    const text = textOf(message);
-    if (typeof text === "string") this.#waiting.put(text);
-    // The reader then cancels the call, which may be over by now.
-    else this.#waiting.fail(text);
-  }
-
-  #takeAhead(): Buffer | undefined {
-    const message = this.#ahead.shift();
-    this.#aheadBytes -= message?.length ?? 0;
-    return message;
-  }
-
-  /** Reserves once for the most bytes that have waited at the same time. */
   #reserve(bytes: number): boolean {
     const more = bytes - this.#reservedBytes;
     if (more <= 0) return true;
@@ -305,34 +291,34 @@ class GrpcPieces implements PieceSource, GrpcAnswer {
     return this.#request.run.reservation.reserve(more);
   }
 
-  #readAhead(): void {
-    const { streamAheadMessages, streamAheadMessageBytes } = runBounds;
-    const hasRoom = this.#ahead.length < streamAheadMessages && this.#aheadBytes < streamAheadMessageBytes;
-    if (hasRoom && !this.#end) this.#read();
+  /** What came before is read first. */
+  #fail(refusal: Refusal): void {
+    this.#failure ??= refusal;
+    this.#endCall(refusal);
+  }
+
+  onEnd(end: CallOutcome): void {
+    const isNext = !end.isOk && end.isUnimplemented && this.#messages === 0 && this.#methods.length > 0;
+    if (isNext && !this.#texts.destroyed) {
+      this.#startNext();
+      return;
+    }
+    if (!end.isOk && end.refusal.reason === "APP_TIMEOUT") this.#channel.retire();
+    this.#channel.release();
+    const outcome = this.#failure ?? (end.isOk ? this.#missing() : end.refusal);
+    this.#failure = this.#cancelled ? endedBy(this.#cancelled, outcome) : outcome;
+    if (this.#failure) this.#begun.reject(this.#failure);
+    else this.#begun.resolve();
+    this.#texts.push(null);
+    this.#over.resolve();
   }
 
   #startNext(): void {
     this.#method = this.#methods.shift() ?? this.#method;
-    this.#isReading = false;
     this.#call = startCall(this.#channel, this.#method, this.#request, this.#times, this);
     // The head of the answer comes without being asked for, but most servers send it with the first
     // message.
-    this.#read();
-  }
-
-  #read(): void {
-    if (this.#isReading) return;
-    this.#isReading = true;
-    this.#call?.read();
-  }
-
-  #settle(refusal: Refusal | undefined): void {
-    this.#end = refusal ? { refusal } : {};
-    if (refusal) this.#begun.reject(refusal);
-    else this.#begun.resolve();
-    // What came before a failure is passed on first, unless the reader ended it.
-    if (refusal && (this.#cancelled || this.#ahead.length === 0)) this.#waiting.fail(refusal);
-    else this.#waiting.inTurn(() => this.#hand());
+    this.#call.read();
   }
 
   #missing(): Refusal | undefined {

@@ -26,7 +26,7 @@ import {
   sentDeadline,
 } from "./runner.ts";
 import { ByteBuffer } from "./stream/byte-buffer.ts";
-import { HttpPieces } from "./stream/http-pieces.ts";
+import { HttpTexts } from "./stream/http-texts.ts";
 import { isStreamType, jsonIn, memberText, streamTypes } from "./stream/piece-decoder.ts";
 import { wholeOutput } from "./stream/running-streams.ts";
 
@@ -85,13 +85,16 @@ export function createHttpRunner(
         signal.addEventListener("abort", () => exchange.abort(signal.reason), { once: true });
       });
     },
-    stream(run, backend, deadlineMs) {
+    stream(run, backend, { deadlineMs, signal }) {
       const target = targetOf(backend);
       const connections = ofStreams.of(run.app, target.origin);
       const call = callOf(run, target, target.streamHeaders, sentDeadline(run, deadlineMs, clock));
-      return new HttpPieces({ messageBytesMax: outputBytesMax, reservation: run.reservation }, (reader) =>
-        beginExchange({ connections, clock }, call, reader),
+      const texts = new HttpTexts(
+        { messageBytesMax: outputBytesMax, reservation: run.reservation },
+        (reader) => beginExchange({ connections, clock }, call, reader),
       );
+      signal.addEventListener("abort", () => texts.cancel(signal.reason), { once: true });
+      return texts;
     },
     traceOf: ({ url }) => traceOfCall(new URL(url)),
     close() {
@@ -182,7 +185,7 @@ class TextReader implements AnswerReader {
   readonly #settle: { resolve(text: string): void; reject(refusal: Refusal): void };
   readonly #reservation: Reservation;
   readonly #body: ByteBuffer;
-  #pieces: HttpPieces | undefined;
+  #texts: HttpTexts | undefined;
   #type = "";
 
   constructor(
@@ -201,20 +204,20 @@ class TextReader implements AnswerReader {
     if (isStreamType(headers["content-type"])) this.#join(headers);
   }
 
-  /** The app streams, although it was asked for whole JSON: the output is all of its pieces. */
+  /** The app streams, although it was asked for whole JSON: the output is all of its texts. */
   #join(headers: AnswerHeaders): void {
     const { exchange } = this;
     if (!exchange) return;
     const reservation = this.#reservation;
-    const pieces = new HttpPieces({ messageBytesMax: this.#bytesMax, reservation }, () => exchange);
-    pieces.onHead(headers);
-    this.#pieces = pieces;
-    wholeOutput(pieces, this.#bytesMax, reservation).then(this.#settle.resolve, this.#settle.reject);
+    this.#texts = new HttpTexts({ messageBytesMax: this.#bytesMax, reservation }, () => exchange);
+    this.#texts.onHead(headers);
+    const output = wholeOutput(this.#texts, this.#bytesMax, reservation);
+    output.then(this.#settle.resolve, this.#settle.reject);
   }
 
   onBytes(bytes: Buffer): void {
-    if (this.#pieces) {
-      this.#pieces.onBytes(bytes);
+    if (this.#texts) {
+      this.#texts.onBytes(bytes);
       return;
     }
     try {
@@ -226,8 +229,8 @@ class TextReader implements AnswerReader {
   }
 
   onEnd(refusal: Refusal | undefined): void {
-    if (this.#pieces) {
-      this.#pieces.onEnd(refusal);
+    if (this.#texts) {
+      this.#texts.onEnd(refusal);
       return;
     }
     const { resolve, reject } = this.#settle;

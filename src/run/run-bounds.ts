@@ -67,18 +67,22 @@ export const runBounds = {
   appStreamBytesMax: 16 * 1024 * 1024,
   /** The same with the framing of its messages and with comments. */
   appStreamBodyBytesMax: 256 * 1024 * 1024,
-  /** From this many bytes of UTF-8 on, no more short texts of an app are joined to one piece. */
-  streamJoinedBytes: 16 * 1024,
   /** Bytes of UTF-8 in one message of a stream. */
   streamDeltaBytesMax: 64 * 1024,
   /**
-   * How much of an HTTP app's answer is taken from its connection before its caller asks for it.
-   * What was read with the last of it waits too, so up to one read, 64 KiB, more.
+   * How much of an HTTP app's answer waits for its reader before no more is read. What was read
+   * with the last of it waits too: up to one read, 64 KiB, more.
    */
-  streamAheadBytes: 64 * 1024,
-  /** The same of a gRPC app: messages, and the bytes past which no other one is asked for. */
-  streamAheadMessages: 64,
-  streamAheadMessageBytes: 16 * 1024,
+  streamAheadBytes: 16 * 1024,
+  /** How many of its messages become one piece of the output. Each takes about 1 µs. */
+  streamJoinedMessages: 1_000,
+  /**
+   * How much text of a gRPC app waits before no other message is asked for: each takes 10 µs. The
+   * last message waits too, whatever its length is.
+   */
+  grpcStreamAheadCharacters: 128,
+  /** From this length on, a piece of what the built-in app says takes no other word. */
+  echoPieceCharacters: 16 * 1024,
   /** How long the look-up of a backend's host name may take. */
   hostLookupMsMax: 5_000,
   /** How long a name server may take before it is asked again. */

@@ -14,7 +14,7 @@ import type { Call } from "../auth/principal.ts";
 import type { Reservation } from "../http/handler.ts";
 import { readTraceContext, type TraceContext } from "../http/trace-context.ts";
 import { aboutApp, Refusal } from "../refusal/refusal.ts";
-import { AppStream, type AppStreamParts, type StreamRequest } from "./app-stream.ts";
+import { type AppStreamParts, appStream } from "./app-stream.ts";
 import { type BackgroundService, readWait, type StartRequest } from "./background/background-service.ts";
 import {
   type IdempotentRequest,
@@ -86,23 +86,21 @@ export function createRunService(
     return create(RunSchema, { runId, appId, text, state: RunState.SUCCEEDED });
   }
 
-  async function streamOf(request: StreamAppRequest, call: Call): Promise<StreamRequest> {
-    const app = await findApp(request.appId, call);
-    refuseIdempotencyKey(call, "A stream can't be repeated.");
-    const key = keyOf(call);
-    const checkRight = async () => {
-      await parts.checkKey(key.keyId);
-      await parts.findRunnableApp(key, app.id);
-    };
-    return { run: begin(app, readText(request, call), call), checkRight };
-  }
-
   return {
     async runApp(request, call) {
       const app = await findApp(request.appId, call);
       return withApp(app, answer(app, readText(request, call), call));
     },
-    streamApp: (request, call) => new AppStream(parts, streamOf(request, call)),
+    async *streamApp(request, call) {
+      const app = await findApp(request.appId, call);
+      refuseIdempotencyKey(call, "A stream can't be repeated.");
+      const key = keyOf(call);
+      const checkRight = async () => {
+        await parts.checkKey(key.keyId);
+        await parts.findRunnableApp(key, app.id);
+      };
+      yield* appStream(parts, begin(app, readText(request, call), call), checkRight);
+    },
     async startRun(request, call) {
       const waitMs = readWait(request.wait);
       const app = await findApp(request.appId, call);

@@ -13,7 +13,6 @@ import type { Reservation } from "../http/handler.ts";
 import type { TraceContext } from "../http/trace-context.ts";
 import { overloaded } from "../limit/byte-budget.ts";
 import { fail, Refusal } from "../refusal/refusal.ts";
-import type { PieceSource } from "./stream/piece-source.ts";
 
 /** Finds the app of this id that the key may run. */
 export type FindRunnableApp = (
@@ -114,48 +113,13 @@ export function sentDeadline(run: Run, deadlineMs: number, clock: Pick<Clock, "m
 export type Runner = (run: Run) => Promise<string>;
 
 /**
- * Runs the app once and streams its output. Resolves as soon as the app has begun to answer; until
- * then it refuses as `Runner` does. The pieces are well-formed, not empty and of any length: after
- * the first, short texts of the app that are there together come as one. The iteration ends with
- * the app's whole output, and throws a refusal if the stream breaks off. To return the iterator
- * ends the run. At most one piece waits in memory while nobody asks for it.
+ * Runs the app once and streams its output. The first text comes as soon as the app has begun to
+ * answer; until then it refuses as `Runner` does. Any text may be empty. They are well-formed and
+ * of any length: short texts of the app that are there together come as one. The iteration ends
+ * with the app's whole output, and throws a refusal if the stream breaks off. Its signal ends it at
+ * once, also while a text is waited for. The app is read only a little ahead of its reader.
  */
-export type StreamRunner = (run: Run) => Promise<Pieces>;
-
-export type Pieces = AsyncIterable<string>;
-
-/**
- * The same pieces, to be read once. Calls one of the functions once, at their end: the output is
- * whole, the reader left, or it failed. A `return` reaches them also while a piece is waited for.
- */
-export function observeEnd(
-  pieces: Pieces,
-  ended: { whole(): void; left(): void; failed(thrown: unknown): void },
-): Pieces {
-  const iterator = pieces[Symbol.asyncIterator]();
-  let hasEnded = false;
-  const endOnce = (end: () => void) => {
-    if (!hasEnded) end();
-    hasEnded = true;
-  };
-  const observed: AsyncIterator<string> = {
-    async next() {
-      try {
-        const next = await iterator.next();
-        if (next.done) endOnce(ended.whole);
-        return next;
-      } catch (thrown) {
-        endOnce(() => ended.failed(thrown));
-        throw thrown;
-      }
-    },
-    async return() {
-      endOnce(ended.left);
-      return (await iterator.return?.()) ?? { done: true, value: undefined };
-    },
-  };
-  return { [Symbol.asyncIterator]: () => observed };
-}
+export type StreamRunner = (run: Run) => AsyncGenerator<string, void>;
 
 /** A backend that is a server. The built-in one calls nobody. */
 export type RemoteBackend = Exclude<BackendRecord, { kind: "echo" }>;
@@ -172,10 +136,11 @@ export interface BackendRunner<Backend extends RemoteBackend = RemoteBackend> {
    */
   run(run: Run, backend: Backend, limits: RunLimits): Promise<string>;
   /**
-   * Sends the run once and streams what comes back, until the deadline in monotonic time. The
-   * caller ends it then.
+   * Sends the run once and streams what comes back, as `StreamRunner` does, but without its limits.
+   * Iterate it once. It gives no text after the signal is aborted, and then throws its reason, or
+   * APP_UNREACHABLE if that is APP_TIMEOUT and no part of the run was sent.
    */
-  stream(run: Run, backend: Backend, deadlineMs: number): PieceSource;
+  stream(run: Run, backend: Backend, limits: StreamLimits): AsyncIterable<string>;
   /** What a trace says of a call, whose output is streamed or not. */
   traceOf(backend: Backend, isStreamed: boolean): CallTrace;
   /** Closes all connections. Call it only when no run is under way. */
@@ -199,6 +164,15 @@ export interface RunLimits {
   readonly signal: AbortSignal;
   /** The monotonic time at which the run ends at the latest. */
   readonly deadlineMs: number;
+}
+
+export interface StreamLimits {
+  /** The monotonic time that the app is told. The signal is aborted then. */
+  readonly deadlineMs: number;
+  /** Aborted when the stream must end. Its reason is a refusal. */
+  readonly signal: AbortSignal;
+  /** Called with each sign of life that gives no text, not even an empty one. */
+  alive(): void;
 }
 
 /**

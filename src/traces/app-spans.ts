@@ -13,8 +13,8 @@ import {
 } from "@opentelemetry/api";
 import type { TraceContext } from "../http/trace-context.ts";
 import type { AppRunner } from "../run/app-runner.ts";
-import { type CallTrace, observeEnd, type Run, type Runner, type StreamRunner } from "../run/runner.ts";
-import { endFailed, endingWith, endSpan, guarded, startGuarded } from "./work-span.ts";
+import type { CallTrace, Run, Runner, StreamRunner } from "../run/runner.ts";
+import { endFailed, endingWith, endSpan, guarded, iteratedIn, startGuarded } from "./work-span.ts";
 
 /** The same runner, with a span for each call of an app. The app gets the span as its parent. */
 export function traceRuns(runner: Pick<AppRunner, "run" | "traceOf">, tracer: Tracer): Runner {
@@ -27,17 +27,18 @@ export function traceRuns(runner: Pick<AppRunner, "run" | "traceOf">, tracer: Tr
 
 /** The same for streams: the span ends with the app's output. */
 export function traceStreams(runner: Pick<AppRunner, "stream" | "traceOf">, tracer: Tracer): StreamRunner {
-  return async (run) => {
+  return async function* (run) {
     const begun = begin(tracer, run, traceOf(runner, run, true));
-    if (begun === undefined) return runner.stream(run);
+    if (begun === undefined) return yield* runner.stream(run);
     const { span } = begun;
+    let end = () => endSpan(span);
     try {
-      const pieces = await inSpan(span, () => runner.stream(begun.run));
-      const end = () => endSpan(span);
-      return observeEnd(pieces, { whole: end, left: end, failed: (thrown) => endFailed(span, thrown) });
+      yield* iteratedIn(trace.setSpan(context.active(), span), runner.stream(begun.run));
     } catch (thrown) {
-      endFailed(span, thrown);
+      end = () => endFailed(span, thrown);
       throw thrown;
+    } finally {
+      end();
     }
   };
 }

@@ -12,7 +12,7 @@ import {
   type Tracer,
   trace,
 } from "@opentelemetry/api";
-import type { Answer, HttpHandler, Mount } from "../http/handler.ts";
+import type { HttpHandler, Mount } from "../http/handler.ts";
 import { httpMethod, type Outcomes } from "../http/outcomes.ts";
 import { codeName } from "../http/refusal-response.ts";
 import { headerOf, pathOf, type RequestHead } from "../http/request-head.ts";
@@ -21,7 +21,7 @@ import { readTraceContext, type TraceContext } from "../http/trace-context.ts";
 import type { Redact } from "../log/redaction.ts";
 import { rowOf } from "../refusal/reasons.ts";
 import type { Refusal } from "../refusal/refusal.ts";
-import { traceBounds } from "./work-span.ts";
+import { iteratedIn, traceBounds } from "./work-span.ts";
 
 /**
  * A span for each request, from its head to the end of its response: that of a stream ends with the
@@ -37,7 +37,10 @@ export function createServerSpans({ tracer, nameRoute, redact }: ServerSpansPart
     return async (request) => {
       const own = contextOf(request.notes);
       if (own === undefined) return await handler(request);
-      return inContext(own, await context.with(own, () => handler(request)));
+      const answer = await context.with(own, () => handler(request));
+      // The body of a stream does its work in this context, too.
+      if ("refusal" in answer || !isStream(answer.body)) return answer;
+      return { ...answer, body: iteratedIn(own, answer.body) };
     };
   }
 
@@ -167,25 +170,6 @@ function noteFault(span: Span, { entry }: RequestNotes, { reason }: Refusal): vo
  */
 const grpcFaults: ReadonlySet<number> = new Set([2, 4, 12, 13, 14, 15]);
 
-/** The same answer. A streamed body does its work in this context, too. */
-function inContext(own: Context, answer: Answer): Answer {
-  if ("refusal" in answer || !isStream(answer.body)) return answer;
-  return { ...answer, body: streamIn(own, answer.body) };
-}
-
 function isStream(body: object | string): body is AsyncIterable<Uint8Array> {
   return typeof body === "object" && Symbol.asyncIterator in body;
-}
-
-function streamIn(own: Context, body: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
-  return {
-    [Symbol.asyncIterator]() {
-      const chunks = body[Symbol.asyncIterator]();
-      const done = async () => ({ done: true, value: undefined }) as const;
-      return {
-        next: () => context.with(own, () => chunks.next()),
-        return: () => context.with(own, () => chunks.return?.() ?? done()),
-      };
-    },
-  };
 }

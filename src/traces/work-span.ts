@@ -3,6 +3,7 @@
 
 import {
   type Attributes,
+  type Context,
   context,
   diag,
   type Link,
@@ -47,6 +48,20 @@ export async function endingWith<T>(span: Span, work: () => Promise<T>): Promise
     endFailed(span, thrown);
     throw thrown;
   }
+}
+
+/** The same items, with the work that makes each of them in this context. */
+export function iteratedIn<Item>(own: Context, items: AsyncIterable<Item>): AsyncIterable<Item, void> {
+  const done = async () => ({ done: true, value: undefined }) as const;
+  return {
+    [Symbol.asyncIterator]() {
+      const iterator = items[Symbol.asyncIterator]();
+      return {
+        next: () => context.with(own, () => iterator.next()),
+        return: () => context.with(own, () => iterator.return?.() ?? done()),
+      };
+    },
+  };
 }
 
 export function endSpan(span: Span): void {

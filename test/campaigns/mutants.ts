@@ -154,11 +154,11 @@ export const mutants: readonly Mutant[] = [
     test: "test/limit/byte-budget.test.ts",
   },
   {
-    fault: "a stream works on past its part of a turn",
-    file: "src/limit/stream-turns.ts",
-    text: "return this.#questions % unclocked !== 0 || this.#clock.monotonicMs() < this.#partEndMs;",
-    by: "return this.#questions % unclocked !== 0 || this.#clock.monotonicMs() >= 0;",
-    test: "test/limit/stream-turns.test.ts",
+    fault: "a stream keeps the event loop for itself",
+    file: "src/run/stream/running-streams.ts",
+    text: "    await setImmediate();\n",
+    by: "",
+    test: "test/run/stream/running-streams.test.ts",
   },
   {
     fault: "a lease counts from its answer",

@@ -201,13 +201,34 @@ function definitionOf(
   };
 }
 
-/** The pieces of a stream, and the refusal that it broke off with, if it did. */
+/**
+ * Starts a stream. Resolves when its app has begun to answer, with the texts that are not empty,
+ * and rejects with the refusal of one that does not begin.
+ */
+export async function begun(stream: AsyncGenerator<string, void>) {
+  let first: IteratorResult<string, void> | undefined = await stream.next();
+  const texts = {
+    [Symbol.asyncIterator]: () => texts,
+    async next(): Promise<IteratorResult<string, void>> {
+      for (;;) {
+        const next = first ?? (await stream.next());
+        first = undefined;
+        if (next.done || next.value !== "") return next;
+      }
+    },
+    return: () => stream.return(),
+  };
+  return texts;
+}
+
+/** The texts of a stream that are not empty. */
 export async function piecesOf(stream: AsyncIterable<string>): Promise<string[]> {
   const pieces: string[] = [];
-  for await (const piece of stream) pieces.push(piece);
+  for await (const piece of stream) if (piece !== "") pieces.push(piece);
   return pieces;
 }
 
+/** The text of a stream, and the refusal that it broke off with, if it did. */
 export async function readText(stream: AsyncIterable<string>) {
   let text = "";
   try {

@@ -19,7 +19,7 @@ import {
   serveHttp,
 } from "../harness/app-backends.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { serveGrpcApp } from "../harness/streamed-apps.ts";
+import { begun, readText, serveGrpcApp } from "../harness/streamed-apps.ts";
 
 type Ways = "run" | "stream";
 type Body = string | Buffer;
@@ -45,7 +45,7 @@ async function answeredOverHttp(
 async function refusedBy(backend: BackendRecord, way: Ways): Promise<Refusal> {
   await using runner = openAppRunner();
   const run = runOf(appOn(backend));
-  return await refusalOf(way === "run" ? runner.run(run) : runner.stream(run).then(() => "a stream"));
+  return await refusalOf(way === "run" ? runner.run(run) : begun(runner.stream(run)).then(() => "a stream"));
 }
 
 const saying = (message: unknown) => JSON.stringify({ error: { message } });
@@ -300,12 +300,8 @@ describe("a gRPC app", () => {
       },
     });
     await using runner = openAppRunner();
-    const seen: string[] = [];
-    const reading = async () => {
-      for await (const piece of await runner.stream(runOf(appOn(server.backend)))) seen.push(piece);
-    };
-    await expect(reading()).rejects.toMatchObject(refusal);
-    expect(seen).toEqual(["one "]);
+    const read = await readText(runner.stream(runOf(appOn(server.backend))));
+    expect(read).toMatchObject({ text: "one ", refusal });
     // A run of the same app has not freed its key, either.
     const whole = await refusalOf(runner.run(runOf(appOn(server.backend))));
     expect(whole).toMatchObject(refusal);
@@ -333,7 +329,7 @@ describe("the deadline that an app is told", () => {
     const app = appOn(server.backend, { streamTimeoutMs: 10_000 });
     const order = () => runOf(app, { callerMsLeft: () => callerMs });
     await runner.run(order());
-    for await (const _piece of await runner.stream(order()));
+    for await (const _piece of runner.stream(order()));
     expect(seen).toEqual([String(expected), String(expected)]);
   });
 
@@ -354,7 +350,7 @@ describe("the deadline that an app is told", () => {
     for (const callerMs of [600_000, undefined]) {
       const order = () => runOf(app, { callerMsLeft: () => callerMs });
       await runner.run(order());
-      for await (const _piece of await runner.stream(order()));
+      for await (const _piece of runner.stream(order()));
     }
     const tookMs = systemClock.unixMs() - begin;
     for (const [ofCaller = 0, own = 0] of [told.run, told.stream]) {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { appOn, callerThatLeaves, openAppRunner, refusalOf, runOf } from "../harness/app-backends.ts";
-import { piecesOf, readText } from "../harness/streamed-apps.ts";
+import { begun, piecesOf, readText } from "../harness/streamed-apps.ts";
 
 const echo = appOn({ kind: "echo" });
 
@@ -14,7 +14,7 @@ test.each([
   ["☀ 🌞", "☀ "],
 ])("echo streams the first word of %j at once, with the whitespace after it", async (text, first) => {
   await using runner = openAppRunner();
-  const pieces = await piecesOf(await runner.stream(runOf(echo, { text })));
+  const pieces = await piecesOf(runner.stream(runOf(echo, { text })));
   expect(pieces[0]).toBe(first);
 });
 
@@ -23,7 +23,7 @@ test("the pieces of any text are the text, and none is empty", async () => {
   const anyText = fc.string({ unit: fc.constantFrom("a", " ", "\n", "é", "🌞", "\u00a0", "\0") });
   await fc.assert(
     fc.asyncProperty(anyText, async (text) => {
-      const pieces = await piecesOf(await runner.stream(runOf(echo, { text })));
+      const pieces = await piecesOf(runner.stream(runOf(echo, { text })));
       expect(pieces.join("")).toBe(text);
       expect(pieces).not.toContain("");
     }),
@@ -32,7 +32,7 @@ test("the pieces of any text are the text, and none is empty", async () => {
 
 test("a lone surrogate is refused, after what came before", async () => {
   await using runner = openAppRunner();
-  expect(await readText(await runner.stream(runOf(echo, { text: "a \ud83c b" })))).toMatchObject({
+  expect(await readText(runner.stream(runOf(echo, { text: "a \ud83c b" })))).toMatchObject({
     text: "a ",
     refusal: { reason: "APP_FAILED" },
   });
@@ -40,20 +40,21 @@ test("a lone surrogate is refused, after what came before", async () => {
 
 test("an echo ends like any other stream: by its caller, by its time, and at the end of Keyrun", async () => {
   const runner = openAppRunner();
-  const start = async (facts = {}) => (await runner.stream(runOf(echo, facts)))[Symbol.asyncIterator]();
+  const start = (facts = {}) => begun(runner.stream(runOf(echo, facts)));
   const caller = callerThatLeaves();
   const left = await start({ text: "a b", signal: caller.signal });
   expect(await left.next()).toMatchObject({ value: "a " });
   caller.leave();
   await expect(left.next()).rejects.toMatchObject({ reason: "CANCELLED" });
 
-  const late = (await runner.stream(runOf(appOn({ kind: "echo" }, { streamTimeoutMs: 1 }), { text: "a b" })))[
-    Symbol.asyncIterator
-  ]();
+  const hasty = appOn({ kind: "echo" }, { streamTimeoutMs: 1 });
+  const late = await begun(runner.stream(runOf(hasty, { text: "a b" })));
+  expect(await late.next()).toMatchObject({ value: "a " });
   await new Promise((passed) => setTimeout(passed, 20));
   await expect(late.next()).rejects.toMatchObject({ reason: "APP_TIMEOUT" });
 
   const stopped = await start({ text: "a b" });
+  expect(await stopped.next()).toMatchObject({ value: "a " });
   await runner.close();
   await expect(stopped.next()).rejects.toMatchObject({ reason: "UNAVAILABLE" });
   expect(await refusalOf(start().then(() => "a stream"))).toMatchObject({ reason: "UNAVAILABLE" });

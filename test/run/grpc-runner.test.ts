@@ -18,6 +18,7 @@ import {
 import { freePort } from "../harness/free-port.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { soon } from "../harness/soon.ts";
+import { begun } from "../harness/streamed-apps.ts";
 
 describe("the backend gets", () => {
   test("run, team, app, key and text, with the request id, and the rest of the timeout as deadline", async () => {
@@ -144,17 +145,17 @@ test("a stream that the server refuses before it has begun to answer is APP_BUSY
   const refuse = (stream: ServerHttp2Stream) => stream.close(constants.NGHTTP2_REFUSED_STREAM);
   const busy = { reason: "APP_BUSY", mayHaveRun: false, retryAfterMs: 1_000 };
   await using refusing = await serveHttp2(refuse);
-  await using begun = await serveHttp2((stream) => {
+  await using beginning = await serveHttp2((stream) => {
     stream.respond(head);
     stream.write("", () => refuse(stream));
   });
   await using runner = openAppRunner();
   const app = appOn(refusing.backend);
   expect(await refusalOf(runner.run(runOf(app)))).toMatchObject(busy);
-  expect(await refusalOf(runner.stream(runOf(app)).then(() => ""))).toMatchObject(busy);
+  expect(await refusalOf(begun(runner.stream(runOf(app))).then(() => ""))).toMatchObject(busy);
   expect(refusing.seen.streams).toBe(2);
   const failed = { reason: "APP_FAILED", mayHaveRun: true };
-  expect(await refusalOf(runner.run(runOf(appOn(begun.backend))))).toMatchObject(failed);
+  expect(await refusalOf(runner.run(runOf(appOn(beginning.backend))))).toMatchObject(failed);
 });
 
 const unreachable = { reason: "APP_UNREACHABLE", mayHaveRun: false, retryAfterMs: 1_000 };

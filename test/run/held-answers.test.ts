@@ -4,10 +4,10 @@ import { queryObjects } from "node:v8";
 import { expect, test } from "vitest";
 import { unlimitedReservation } from "#src/limit/byte-budget.ts";
 import { EventStreamDecoder } from "#src/run/stream/piece-decoder.ts";
-import type { PieceSource } from "#src/run/stream/piece-source.ts";
 import { wholeOutput } from "#src/run/stream/running-streams.ts";
 import { appOn, openAppRunner, runOf, serveTcp } from "../harness/app-backends.ts";
 import { collectGarbage } from "../harness/collect-garbage.ts";
+import { begun } from "../harness/streamed-apps.ts";
 
 /** A chunk of one byte takes 6 bytes to send. */
 const chunks = 200_000;
@@ -39,7 +39,7 @@ test("no connection to an app is held once it is closed, however many the app ha
   });
   await using runner = openAppRunner();
   const app = appOn({ kind: "http", url: `http://127.0.0.1:${server.port}/`, headers: [] });
-  const begin = async () => (await runner.stream(runOf(app)))[Symbol.asyncIterator]();
+  const begin = () => begun(runner.stream(runOf(app)));
   const sockets = () => Number(queryObjects(Socket));
   const before = sockets();
   const streams = await Promise.all(Array.from({ length: 64 }, begin));
@@ -55,13 +55,11 @@ test("an event without end costs the bytes of its data, although each of its lin
   const linesAtOnce = 10_000;
   const before = heldBytes();
   for (let fed = 0; fed < lines; fed += linesAtOnce) {
-    decoder.feed(Buffer.from("data:\n".repeat(linesAtOnce)));
-    expect(decoder.next()).toBeUndefined();
+    expect([...decoder.decode(Buffer.from("data:\n".repeat(linesAtOnce)))]).toEqual([]);
   }
   expect(heldBytes() - before).toBeLessThan(4 * 1024 * 1024);
   // The whole of it is there: half a million line feeds are JSON's whitespace.
-  decoder.feed(Buffer.from('data:{"text":"x"}\n\n'));
-  expect(decoder.next()).toBe("x");
+  expect([...decoder.decode(Buffer.from('data:{"text":"x"}\n\n'))]).toEqual(["x"]);
 });
 
 function heldBytes(): number {
@@ -71,25 +69,18 @@ function heldBytes(): number {
 }
 
 test("a whole output costs its bytes, although each of its characters came in a message of its own", async () => {
-  const pieces = 500_000;
-  let given = 0;
+  const texts = 200_000;
   const waits = Promise.withResolvers<void>();
-  const ends = Promise.withResolvers<undefined>();
-  const source: PieceSource = {
-    begun: Promise.resolve(),
-    over: Promise.resolve(),
-    next() {
-      given += 1;
-      if (given <= pieces) return "x";
-      waits.resolve();
-      return ends.promise;
-    },
-    cancel: () => {},
-  };
+  const ends = Promise.withResolvers<void>();
+  async function* said() {
+    for (let given = 0; given < texts; given += 1) yield "x";
+    waits.resolve();
+    await ends.promise;
+  }
   const before = heldBytes();
-  const output = wholeOutput(source, 1024 * 1024, unlimitedReservation);
+  const output = wholeOutput(said(), 1024 * 1024, unlimitedReservation);
   await waits.promise;
   expect(heldBytes() - before).toBeLessThan(4 * 1024 * 1024);
-  ends.resolve(undefined);
-  expect(await output).toBe("x".repeat(pieces));
+  ends.resolve();
+  expect(await output).toBe("x".repeat(texts));
 });

@@ -3,7 +3,6 @@ import { NodeSDK, tracing } from "@opentelemetry/sdk-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readBackend } from "#src/apps/app-fields.ts";
 import { fail, Refusal } from "#src/refusal/refusal.ts";
-import type { Pieces } from "#src/run/runner.ts";
 import { traceRuns, traceStreams } from "#src/traces/app-spans.ts";
 import { inWorkSpan } from "#src/traces/work-span.ts";
 import { appOn, openAppRunner, runOf } from "../harness/app-backends.ts";
@@ -52,16 +51,16 @@ const order = runOf(
 const refused = () => fail("UNAVAILABLE");
 const span = { name: "find keys", attributes: {} };
 
-async function* generated() {
+async function* pieces() {
   yield "a";
   yield "b";
 }
 
-function pieces() {
-  return { [Symbol.asyncIterator]: () => generated() };
+async function* refusedPieces() {
+  yield await Promise.reject<string>(refused());
 }
 
-async function textOf(stream: Pieces): Promise<string> {
+async function textOf(stream: AsyncIterable<string>): Promise<string> {
   let text = "";
   for await (const piece of stream) text += piece;
   return text;
@@ -84,14 +83,10 @@ const works: readonly [string, () => unknown, unknown][] = [
     () => traceRuns({ run: () => Promise.reject(refused()), traceOf }, tracer)(order),
     "UNAVAILABLE",
   ],
-  [
-    "a stream",
-    async () => textOf(await traceStreams({ stream: async () => pieces(), traceOf }, tracer)(order)),
-    "ab",
-  ],
+  ["a stream", () => textOf(traceStreams({ stream: pieces, traceOf }, tracer)(order)), "ab"],
   [
     "a refused stream",
-    () => traceStreams({ stream: () => Promise.reject(refused()), traceOf }, tracer)(order),
+    () => textOf(traceStreams({ stream: refusedPieces, traceOf }, tracer)(order)),
     "UNAVAILABLE",
   ],
 ];

@@ -8,6 +8,7 @@ import {
   type HttpRequest,
   type HttpResponse,
   type Reservation,
+  startingWith,
   untilEnded,
 } from "../../http/handler.ts";
 import { flatHeaders, headersOf } from "../../http/headers.ts";
@@ -97,7 +98,7 @@ async function answerOf({ status, header, body, trailer }: UniversalServerRespon
   if (known?.done && trailer?.get("grpc-status") !== "0" && isPlain(header)) {
     return { ...head, headers: [...head.headers, ...flatHeaders(trailer)], body: "" };
   }
-  return { ...head, ...trailers, body: after(first, messages) };
+  return { ...head, ...trailers, body: startingWith(first, messages) };
 }
 
 /** Whether a service has set no header of its own, which clients would not find among trailers. */
@@ -114,27 +115,6 @@ async function wholeOf(body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of body) chunks.push(chunk);
   return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
-}
-
-/**
- * The messages of a body of which the first was asked for. Not a generator, because that could not
- * be returned while it waits.
- */
-function after(
-  first: Promise<IteratorResult<Uint8Array>>,
-  messages: AsyncIterator<Uint8Array>,
-): AsyncIterable<Uint8Array> {
-  let asked: typeof first | undefined = first;
-  return {
-    [Symbol.asyncIterator]: () => ({
-      next() {
-        const result = asked ?? messages.next();
-        asked = undefined;
-        return result;
-      },
-      return: async () => (await messages.return?.()) ?? { done: true, value: undefined },
-    }),
-  };
 }
 
 /** The longest time of a timer of Node. A longer one is over at once, with a warning. */

@@ -6,22 +6,20 @@ import { ByteBuffer } from "./byte-buffer.ts";
 
 /**
  * Takes the body of an HTTP app's answer apart into the texts of its messages, whatever the chunks
- * are in which the bytes arrive. It decodes only what it is asked for, so that what a slow reader
- * has not taken yet waits as bytes.
+ * are in which the bytes arrive.
  */
 export interface PieceDecoder {
-  /** Gives it the next bytes. It keeps them, but copies what must outlive the next call. */
-  feed(bytes: Buffer): void;
   /**
-   * The text of the next message. An empty text is a sign of life, like a comment. Undefined where
-   * it needs more bytes. Throws APP_FAILED where the bytes are not what the app may answer.
+   * The texts of the messages that these bytes complete. An empty text is a sign of life, like a
+   * comment. Read all of them before the next call. Throws APP_FAILED, after the texts before it,
+   * where the bytes are not what the app may answer.
    */
-  next(): string | undefined;
+  decode(bytes: Buffer): Iterable<string>;
   /**
-   * The body has ended, and `next` has returned undefined: the text of a last message that the end
-   * completes. Throws APP_FAILED where the body ends within a message.
+   * The body has ended: the text of a message that the end completes. Throws APP_FAILED where the
+   * body ends within a message.
    */
-  end(): string | undefined;
+  end(): Iterable<string>;
 }
 
 /**
@@ -80,26 +78,21 @@ export class EventStreamDecoder implements PieceDecoder {
     this.#data = new ByteBuffer(bytesMax, tooMany, reservation);
   }
 
-  feed(bytes: Buffer): void {
-    this.#lines.feed(bytes);
-  }
-
-  next(): string | undefined {
-    for (;;) {
-      const read = this.#lines.next();
-      if (read === undefined) return undefined;
+  *decode(bytes: Buffer): Generator<string> {
+    for (const read of this.#lines.read(bytes)) {
       const line = this.#withoutMark(read);
-      if (line.byteLength === 0) return this.#dispatch();
-      if (line[0] === colonByte) return "";
-      this.#readField(line);
+      if (line.byteLength === 0) yield this.#dispatch();
+      else if (line[0] === colonByte) yield "";
+      else this.#readField(line);
     }
   }
 
-  end(): undefined {
+  end(): Iterable<string> {
     const rest = this.#withoutMark(this.#lines.rest());
     if (this.#hasData || !(rest.byteLength === 0 || rest[0] === colonByte)) {
       throw appFailed("The answer ended within an event.");
     }
+    return [];
   }
 
   /** The body may begin with a byte order mark. */
@@ -157,17 +150,12 @@ export class JsonLinesDecoder implements PieceDecoder {
     this.#lines = new LineReader({ bytesMax, endsAtCr: false, reservation });
   }
 
-  feed(bytes: Buffer): void {
-    this.#lines.feed(bytes);
+  *decode(bytes: Buffer): Generator<string> {
+    for (const line of this.#lines.read(bytes)) yield textOfLine(line);
   }
 
-  next(): string | undefined {
-    const line = this.#lines.next();
-    return line === undefined ? undefined : textOfLine(line);
-  }
-
-  end(): string {
-    return textOfLine(this.#lines.rest());
+  end(): Iterable<string> {
+    return [textOfLine(this.#lines.rest())];
   }
 }
 
@@ -188,17 +176,16 @@ export class WholeJsonDecoder implements PieceDecoder {
     this.#body = new ByteBuffer(bytesMax, `The answer has more than ${bytesMax} bytes.`, reservation);
   }
 
-  feed(bytes: Buffer): void {
+  decode(bytes: Buffer): Iterable<string> {
     this.#body.append(bytes);
+    return [];
   }
 
-  next(): undefined {}
-
-  end(): string {
+  end(): Iterable<string> {
     const body = this.#body.take();
     // A byte order mark is kept: it is no JSON.
     if (!isUtf8(body)) throw notUtf8();
-    return textOf(messageIn(body.toString()));
+    return [textOf(messageIn(body.toString()))];
   }
 }
 
@@ -261,12 +248,7 @@ class LineReader {
   readonly #bytesMax: number;
   readonly #endsAtCr: boolean;
   readonly #unfinished: ByteBuffer;
-  #chunk: Buffer = noBytes;
-  #position = 0;
-  /** Where the next LF and CR of the chunk are. Looked for again only when they are passed. */
-  #lf = -1;
-  #cr = -1;
-  /** The last chunk ended with CR, so that an LF at the start of this one belongs to it. */
+  /** The last chunk ended with CR, so that an LF at the start of the next one belongs to it. */
   #skipsLf = false;
 
   constructor(how: { bytesMax: number; endsAtCr: boolean; reservation: Reservation | undefined }) {
@@ -277,59 +259,41 @@ class LineReader {
     this.#unfinished = new ByteBuffer(bytesMax, tooMany, reservation);
   }
 
-  /** Gives it the next bytes. Call it only after `next` has returned undefined. */
-  feed(bytes: Buffer): void {
-    this.#chunk = bytes;
-    this.#position = 0;
-    if (bytes.byteLength > 0 && this.#skipsLf) {
-      this.#skipsLf = false;
-      if (bytes[0] === lf) this.#position = 1;
+  /**
+   * The lines that these bytes complete, each without its end and valid until the next call. Throws
+   * APP_FAILED for a line of too many bytes, or one that is not UTF-8.
+   */
+  *read(chunk: Buffer): Generator<Buffer> {
+    if (chunk.byteLength === 0) return;
+    let position = this.#skipsLf && chunk[0] === lf ? 1 : 0;
+    this.#skipsLf = false;
+    // Each is looked for again only when it is passed.
+    let nextLf = chunk.indexOf(lf, position);
+    let nextCr = this.#endsAtCr ? chunk.indexOf(cr, position) : -1;
+    while (nextLf >= 0 || nextCr >= 0) {
+      const end = nextCr < 0 || (nextLf >= 0 && nextLf < nextCr) ? nextLf : nextCr;
+      yield this.#completed(chunk.subarray(position, end));
+      position = end + 1;
+      if (end === nextCr) {
+        if (position === chunk.byteLength) this.#skipsLf = true;
+        else if (nextLf === position) position += 1;
+      }
+      if (nextLf >= 0 && nextLf < position) nextLf = chunk.indexOf(lf, position);
+      if (nextCr >= 0 && nextCr < position) nextCr = chunk.indexOf(cr, position);
     }
-    this.#lf = bytes.indexOf(lf, this.#position);
-    this.#cr = this.#endsAtCr ? bytes.indexOf(cr, this.#position) : -1;
+    this.#unfinished.append(chunk.subarray(position));
   }
 
-  /**
-   * The next line without its end, valid until the next call of `feed`. Undefined where it needs
-   * more bytes. Throws APP_FAILED for a line of too many bytes, or one that is not UTF-8.
-   */
-  next(): Buffer | undefined {
-    const end = this.#nextEnd();
-    if (end < 0) {
-      this.#unfinished.append(this.#chunk.subarray(this.#position));
-      this.#chunk = noBytes;
-      this.#position = 0;
-      return undefined;
-    }
-    const isEmpty = end === this.#position && this.#unfinished.isEmpty;
-    const line = isEmpty ? noBytes : this.#chunk.subarray(this.#position, end);
-    this.#passEnd(end);
-    if (isEmpty) return line;
-    if (this.#unfinished.isEmpty) return this.#checked(line);
-    this.#unfinished.append(line);
+  /** The line that ends with these bytes. */
+  #completed(bytes: Buffer): Buffer {
+    if (this.#unfinished.isEmpty) return this.#checked(bytes);
+    this.#unfinished.append(bytes);
     return this.#checked(this.#unfinished.take());
   }
 
   /** The line that no line end completes. Empty where there is none. */
   rest(): Buffer {
     return this.#checked(this.#unfinished.take());
-  }
-
-  #nextEnd(): number {
-    if (this.#cr < 0) return this.#lf;
-    return this.#lf < 0 ? this.#cr : Math.min(this.#lf, this.#cr);
-  }
-
-  #passEnd(end: number): void {
-    const chunk = this.#chunk;
-    let next = end + 1;
-    if (chunk[end] === cr) {
-      if (next === chunk.byteLength) this.#skipsLf = true;
-      else if (chunk[next] === lf) next += 1;
-    }
-    this.#position = next;
-    if (this.#lf >= 0 && this.#lf < next) this.#lf = chunk.indexOf(lf, next);
-    if (this.#cr >= 0 && this.#cr < next) this.#cr = chunk.indexOf(cr, next);
   }
 
   #checked(line: Buffer): Buffer {
@@ -341,7 +305,6 @@ class LineReader {
   }
 }
 
-const noBytes = Buffer.alloc(0);
 const lf = 0x0a;
 const cr = 0x0d;
 

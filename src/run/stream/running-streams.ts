@@ -1,11 +1,10 @@
+import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../../base/clock.ts";
 import type { Reservation } from "../../http/handler.ts";
-import { overloaded } from "../../limit/byte-budget.ts";
-import { streamTurns } from "../../limit/stream-turns.ts";
-import { fail, Refusal } from "../../refusal/refusal.ts";
+import type { Refusal } from "../../refusal/refusal.ts";
 import { runBounds } from "../run-bounds.ts";
-import { appFailed, appTimedOut, type Pieces, type Run } from "../runner.ts";
-import type { PieceSource } from "./piece-source.ts";
+import { appFailed, appTimedOut, type Run, type StreamLimits } from "../runner.ts";
+import { ByteBuffer } from "./byte-buffer.ts";
 
 /**
  * The streams under way. Their limits stand here for all kinds of backends: the time of a stream,
@@ -13,228 +12,97 @@ import type { PieceSource } from "./piece-source.ts";
  */
 export class RunningStreams {
   readonly #clock: Clock;
-  readonly #bounds: StreamBounds;
-  readonly #running = new Set<RunningStream>();
+  readonly #silenceMsMax: number;
+  readonly #running = new Set<AbortController>();
 
-  constructor(clock: Clock, bounds: StreamBounds) {
+  /** `silenceMsMax` is the longest time without a message of the app while its reader waits. */
+  constructor(clock: Clock, silenceMsMax: number) {
     this.#clock = clock;
-    this.#bounds = bounds;
+    this.#silenceMsMax = silenceMsMax;
   }
 
-  /**
-   * Starts the run, with all limits of a stream. Promises what `StreamRunner` does. The deadline is
-   * in monotonic time.
-   */
-  async open(run: Run, start: (deadlineMs: number) => PieceSource): Promise<Pieces> {
-    const { signal, app } = run;
-    signal.throwIfAborted();
-    const timeoutMs = app.streamTimeoutMs;
-    const source = start(this.#clock.monotonicMs() + timeoutMs);
-    const stream = new RunningStream(source, { timeoutMs, ...this.#bounds });
-    signal.addEventListener("abort", () => stream.end(signal.reason), { once: true });
-    this.#running.add(stream);
-    stream.over.then(() => this.#running.delete(stream));
-    await stream.begun();
-    return stream;
-  }
-
-  /** Ends all streams with this refusal. Resolves when their exchanges are over. */
-  async end(reason: Refusal): Promise<void> {
-    const all = [...this.#running];
-    for (const stream of all) stream.end(reason);
-    await Promise.all(all.map((stream) => stream.over));
-  }
-}
-
-interface StreamBounds {
-  /** The longest time without a message of the app while its reader waits for one. */
-  readonly silenceMsMax: number;
-  /** Bytes of UTF-8 that all pieces of one stream may have. */
-  readonly bytesMax: number;
-}
-
-/** One stream: the texts of its source, and the limits that end it. */
-class RunningStream implements Pieces, AsyncIterator<string> {
-  readonly #source: PieceSource;
-  readonly #bytesMax: number;
-  readonly #deadline: NodeJS.Timeout;
-  readonly #silence: NodeJS.Timeout;
-  #isWaiting = true;
-  #bytes = 0;
-  #hasGiven = false;
-  #isOver = false;
-  /** What the source gave and is no text that can be joined. */
-  #peeked: PieceSource["next"] | undefined;
-  /** Why it ended before its end. The next piece that is asked for gets it. */
-  #refusal: unknown;
-  readonly #ended = Promise.withResolvers<void>();
-  /** Resolves when the stream has ended, and its exchange is over. */
-  readonly over: Promise<void>;
-
-  constructor(
-    source: PieceSource,
-    { timeoutMs, silenceMsMax, bytesMax }: StreamBounds & { readonly timeoutMs: number },
-  ) {
-    this.#source = source;
-    this.over = this.#ended.promise.then(() => source.over);
-    this.#bytesMax = bytesMax;
-    const late = () => this.end(appTimedOut(`The stream did not end within ${timeoutMs} ms.`));
-    this.#deadline = setTimeout(late, timeoutMs);
-    this.#silence = setTimeout(() => {
-      if (this.#isWaiting) this.end(appTimedOut(`No message of the app for ${silenceMsMax} ms.`));
-    }, silenceMsMax);
-  }
-
-  [Symbol.asyncIterator](): this {
-    return this;
-  }
-
-  /** Resolves when the app has begun to answer. */
-  async begun(): Promise<void> {
+  /** Starts the run, with all limits of a stream. Promises what `StreamRunner` does. */
+  async *stream(
+    run: Run,
+    start: (limits: StreamLimits) => AsyncIterable<string>,
+  ): AsyncGenerator<string, void> {
+    const { streamTimeoutMs } = run.app;
+    run.signal.throwIfAborted();
+    const ended = new AbortController();
+    const { signal } = ended;
+    run.signal.addEventListener("abort", () => ended.abort(run.signal.reason), { once: true });
+    this.#running.add(ended);
+    const deadline = setTimeout(() => {
+      ended.abort(appTimedOut(`The stream did not end within ${streamTimeoutMs} ms.`));
+    }, streamTimeoutMs);
+    let isWaiting = true;
+    const silence = setTimeout(() => {
+      if (isWaiting) ended.abort(appTimedOut(`No message of the app for ${this.#silenceMsMax} ms.`));
+    }, this.#silenceMsMax);
     try {
-      await this.#source.begun;
-      this.#isWaiting = false;
-    } catch (thrown) {
-      this.end(thrown);
-      throw thrown;
-    }
-  }
-
-  /** Ask for one piece at a time. */
-  async next(): Promise<IteratorResult<string, undefined>> {
-    const value = await this.#nextText().catch((thrown) => this.end(thrown));
-    if (value !== undefined) return { done: false, value };
-    this.end(undefined);
-    const refusal = this.#refusal;
-    this.#refusal = undefined;
-    if (refusal !== undefined) throw refusal;
-    return ended;
-  }
-
-  /** The reader wants no more: the app's call is cancelled. */
-  async return(): Promise<IteratorResult<string, undefined>> {
-    this.end(undefined);
-    this.#refusal = undefined;
-    return ended;
-  }
-
-  /** Ends the stream, with this refusal if it is one, unless it is over. */
-  end(refusal: unknown): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    this.#refusal = refusal;
-    this.#ended.resolve();
-    clearTimeout(this.#deadline);
-    clearTimeout(this.#silence);
-    this.#source.cancel(refusal instanceof Refusal ? refusal : fail("CANCELLED", { mayHaveRun: true }));
-  }
-
-  async #nextText(): Promise<string | undefined> {
-    while (!this.#isOver) {
-      let text = this.#takeNext();
-      if (text instanceof Promise) {
-        this.#silence.refresh();
-        this.#isWaiting = true;
-        text = await text;
-        this.#isWaiting = false;
+      const deadlineMs = this.#clock.monotonicMs() + streamTimeoutMs;
+      const texts = start({ deadlineMs, signal, alive: () => silence.refresh() });
+      let bytes = 0;
+      for await (const text of wholeCharacters(texts)) {
+        signal.throwIfAborted();
+        bytes += Buffer.byteLength(text);
+        if (bytes > runBounds.appStreamBytesMax) throw appFailed(tooMany(runBounds.appStreamBytesMax));
+        isWaiting = false;
+        yield text;
+        isWaiting = true;
+        silence.refresh();
       }
-      if (text === undefined) return undefined;
-      if (text !== "") return this.#joined(this.#checked(text));
+    } finally {
+      clearTimeout(deadline);
+      clearTimeout(silence);
+      this.#running.delete(ended);
     }
-    return undefined;
   }
 
-  /**
-   * The text, and behind it those that are there already: a message for each word would cost many
-   * times as much. The first text goes alone, so that its reader has it at once.
-   */
-  #joined(first: string): string {
-    if (!this.#hasGiven) {
-      this.#hasGiven = true;
-      return first;
-    }
-    const enoughBytes = this.#bytes - Buffer.byteLength(first) + runBounds.streamJoinedBytes;
-    const texts = [first];
-    while (this.#bytes < enoughBytes && streamTurns.mayGoOn()) {
-      const text = this.#textThatIsThere();
-      if (text === undefined) break;
-      texts.push(text);
-    }
-    return texts.join("");
-  }
-
-  /** Keeps for `next` what has to be waited for, a failure, and the end. */
-  #textThatIsThere(): string | undefined {
-    try {
-      const text = this.#source.next();
-      if (typeof text === "string") return this.#checked(text);
-      // It may fail before it is asked for.
-      text?.catch(() => {});
-      this.#peeked = () => text;
-    } catch (thrown) {
-      this.#peeked = () => {
-        throw thrown;
-      };
-    }
-    return undefined;
-  }
-
-  #takeNext(): ReturnType<PieceSource["next"]> {
-    const peeked = this.#peeked;
-    this.#peeked = undefined;
-    return peeked === undefined ? this.#source.next() : peeked();
-  }
-
-  #checked(text: string): string {
-    this.#bytes += Buffer.byteLength(text);
-    if (this.#bytes > this.#bytesMax) throw appFailed(`The output has more than ${this.#bytesMax} bytes.`);
-    // JSON can hold half of a surrogate pair; UTF-8 and Protobuf can't.
-    if (!text.isWellFormed()) throw appFailed("The output is not Unicode: it holds a lone surrogate.");
-    return text;
+  /** Ends all streams with this refusal. */
+  end(reason: Refusal): void {
+    for (const stream of this.#running) stream.abort(reason);
   }
 }
 
-const ended: IteratorResult<string, undefined> = { done: true, value: undefined };
-
-/**
- * The whole output of an app that streams, of at most `bytesMax` bytes of UTF-8. Settles after the
- * exchange is over.
- */
+/** The whole output of an app that streams, of at most `bytesMax` bytes of UTF-8. */
 export async function wholeOutput(
-  source: PieceSource,
+  texts: AsyncIterable<string>,
   bytesMax: number,
   reservation: Reservation,
 ): Promise<string> {
-  let whole = "";
-  // Joined many at once: to add each one alone would keep an object of 32 bytes for it.
-  let texts: string[] = [];
-  let bytes = 0;
-  let reservedBytes = 0;
-  try {
-    for (;;) {
-      if (!streamTurns.mayGoOn()) await streamTurns.turn();
-      const next = source.next();
-      const text = next instanceof Promise ? await next : next;
-      if (text === undefined) return whole + texts.join("");
-      const more = Buffer.byteLength(text);
-      bytes += more;
-      if (bytes > bytesMax) throw appFailed(`The output has more than ${bytesMax} bytes.`);
-      if (bytes > reservedBytes) {
-        const wanted = Math.min(bytesMax, 2 * bytes);
-        if (!reservation.reserve(wanted - reservedBytes)) throw overloaded({ mayHaveRun: true });
-        reservedBytes = wanted;
-      }
-      texts.push(text);
-      if (texts.length < textsJoined) continue;
-      whole += texts.join("");
-      texts = [];
-    }
-  } catch (thrown) {
-    if (thrown instanceof Refusal) source.cancel(thrown);
-    throw thrown;
-  } finally {
-    await source.over;
-  }
+  const output = new ByteBuffer(bytesMax, tooMany(bytesMax), reservation);
+  for await (const text of wholeCharacters(texts)) output.append(Buffer.from(text));
+  return output.take().toString();
 }
 
-const textsJoined = 1_024;
+const tooMany = (bytesMax: number) => `The output has more than ${bytesMax} bytes.`;
+
+/**
+ * The same texts, cut so that each character is in one of them, and with a turn of the event loop
+ * for everything else after each. JSON can hold the half of a character that UTF-16 writes in two
+ * units, as where an app cuts its text between them: the first half waits for the next text. Throws
+ * APP_FAILED where a half is alone, after the text before it.
+ */
+async function* wholeCharacters(texts: AsyncIterable<string>): AsyncGenerator<string, void> {
+  let half = "";
+  for await (const text of texts) {
+    const joined = half + text;
+    const lastUnit = joined.charCodeAt(joined.length - 1);
+    half = lastUnit >= 0xd800 && lastUnit <= 0xdbff ? joined.slice(-1) : "";
+    const whole = half === "" ? joined : joined.slice(0, -1);
+    if (!whole.isWellFormed()) {
+      yield whole.slice(0, whole.search(loneHalf));
+      throw notUnicode();
+    }
+    yield whole;
+    await setImmediate();
+  }
+  if (half !== "") throw notUnicode();
+}
+
+const loneHalf = /\p{Surrogate}/u;
+
+function notUnicode() {
+  return appFailed("The output is not Unicode: it holds a lone surrogate.");
+}

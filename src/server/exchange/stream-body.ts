@@ -1,6 +1,5 @@
 /** Writes the body of a streamed answer, as fast as its caller reads it. */
 
-import { streamTurns } from "../../limit/stream-turns.ts";
 import { unavailable } from "../../refusal/refusal.ts";
 import { type Incoming, isGone, isHttp2Response, type NodeResponse, noteRead } from "../node-http.ts";
 
@@ -50,7 +49,6 @@ async function writeAll(incoming: Incoming, chunks: AsyncIterator<Uint8Array>): 
     if (isGone(res)) return false;
     if (next.done) return true;
     await writeSlowly(incoming, next.value);
-    await streamTurns.turn();
   }
 }
 

@@ -22,15 +22,15 @@ const lines = decoders["JSON lines"];
 function read(decoder: PieceDecoder, chunks: Iterable<Uint8Array>) {
   const texts: string[] = [];
   let signs = 0;
-  const take = (text: string | undefined) => {
-    if (text) texts.push(text);
-    else if (text === "") signs += 1;
-    return text !== undefined;
+  const take = (read: Iterable<string>) => {
+    for (const text of read) {
+      if (text === "") signs += 1;
+      else texts.push(text);
+    }
   };
   try {
     for (const chunk of chunks) {
-      decoder.feed(Buffer.from(chunk));
-      while (take(decoder.next()));
+      take(decoder.decode(Buffer.from(chunk)));
     }
     take(decoder.end());
     return { texts, signs };

@@ -1,9 +1,8 @@
 import { createServer, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo } from "node:net";
-import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { streamTurns } from "#src/limit/stream-turns.ts";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { appOn, causeOf, openAppRunner, refusalOf, runOf } from "../harness/app-backends.ts";
-import { readText, type Script, serveGrpcApp } from "../harness/streamed-apps.ts";
+import { begun, readText, type Script, serveGrpcApp } from "../harness/streamed-apps.ts";
 
 const says =
   (...texts: string[]): Script =>
@@ -16,7 +15,7 @@ describe("an app that has one of the two methods alone", () => {
   test("is called by it, and each of its methods once a run", async () => {
     await using runner = openAppRunner();
     await using withRun = await serveGrpcApp({ run: says("whole") });
-    expect(await readText(await runner.stream(runOf(appOn(withRun.backend))))).toEqual({
+    expect(await readText(runner.stream(runOf(appOn(withRun.backend))))).toEqual({
       text: "whole",
     });
     expect(withRun.seen).toEqual({ run: 1, streamRun: 0 });
@@ -29,7 +28,7 @@ describe("an app that has one of the two methods alone", () => {
     await using runner = openAppRunner();
     await using neither = await serveGrpcApp({});
     const app = appOn(neither.backend);
-    for (const ended of [runner.run(runOf(app)), runner.stream(runOf(app)).then(() => "a stream")]) {
+    for (const ended of [runner.run(runOf(app)), begun(runner.stream(runOf(app))).then(() => "a stream")]) {
       const refusal = await refusalOf(ended);
       expect(refusal).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
       expect(causeOf(refusal)).toContain("UNIMPLEMENTED");
@@ -41,7 +40,7 @@ test("an app that has both is called by the one that was asked for", async () =>
   await using runner = openAppRunner();
   await using server = await serveGrpcApp({ run: says("whole"), streamRun: says("a", "b") });
   expect(await runner.run(runOf(appOn(server.backend)))).toBe("whole");
-  expect(await readText(await runner.stream(runOf(appOn(server.backend))))).toEqual({ text: "ab" });
+  expect(await readText(runner.stream(runOf(appOn(server.backend))))).toEqual({ text: "ab" });
   expect(server.seen).toEqual({ run: 1, streamRun: 1 });
 });
 
@@ -86,7 +85,7 @@ describe("UNIMPLEMENTED", () => {
       stream.end(isRun ? Buffer.from([0, 0, 0, 0, 3, 0x0a, 1, 0x61]) : undefined);
     });
     await using runner = openAppRunner();
-    expect(await readText(await runner.stream(runOf(appOn(server.backend))))).toEqual({ text: "a" });
+    expect(await readText(runner.stream(runOf(appOn(server.backend))))).toEqual({ text: "a" });
     expect(server.paths).toEqual(["StreamRun", "Run"]);
   });
 
@@ -98,8 +97,9 @@ describe("UNIMPLEMENTED", () => {
       stream.once("drain", () => {}).end();
     });
     await using runner = openAppRunner();
-    const streaming = runner.stream(runOf(appOn(server.backend))).then(readText, (refusal) => ({ refusal }));
-    expect(await streaming).toMatchObject({ refusal: { reason: "APP_FAILED" } });
+    expect(await readText(runner.stream(runOf(appOn(server.backend))))).toMatchObject({
+      refusal: { reason: "APP_FAILED" },
+    });
   });
 
   test("by the library itself, for a message that it can't read, is a failure, and nothing is called again", async () => {
@@ -109,8 +109,9 @@ describe("UNIMPLEMENTED", () => {
       stream.end(Buffer.from([1, 0, 0, 0, 3, 0x0a, 1, 0x61]));
     });
     await using runner = openAppRunner();
-    const streaming = runner.stream(runOf(appOn(server.backend))).then(readText, (refusal) => ({ refusal }));
-    expect(await streaming).toMatchObject({ refusal: { reason: "APP_FAILED", mayHaveRun: true } });
+    expect(await readText(runner.stream(runOf(appOn(server.backend))))).toMatchObject({
+      refusal: { reason: "APP_FAILED", mayHaveRun: true },
+    });
     expect(server.paths).toEqual(["StreamRun"]);
   });
 });
@@ -130,11 +131,11 @@ describe.each([
       stream.end(unreadable);
     });
     await using runner = openAppRunner();
-    const read = await readText(await runner.stream(runOf(appOn(server.backend))));
+    const read = await readText(runner.stream(runOf(appOn(server.backend))));
     expect(read).toMatchObject({ text: "a", ...failed });
   });
 
-  test("fails the stream and the run that wait for it, also if their turn comes after the call's end", async () => {
+  test("fails the stream and the run that wait for it", async () => {
     const server = await serveFrames(async (stream, path) => {
       endWith(stream, path.endsWith("/StreamRun") ? "0" : "12");
       stream.respond(type, { waitForTrailers: true });
@@ -142,16 +143,11 @@ describe.each([
       stream.end(path.endsWith("/StreamRun") ? unreadable : undefined);
     });
     const isAwaited = Promise.withResolvers<void>();
-    const { ask } = streamTurns;
-    const late = (work: () => void) => void setTimeout(() => ask.call(streamTurns, work), 50);
-    const asked = vi.spyOn(streamTurns, "ask").mockImplementation(late);
-    onTestFinished(() => asked.mockRestore());
     await using runner = openAppRunner();
-    const reading = readText(await runner.stream(runOf(appOn(server.backend))));
+    const reading = readText(runner.stream(runOf(appOn(server.backend))));
     isAwaited.resolve();
     expect(await reading).toMatchObject({ text: "", ...failed });
     expect(await refusalOf(runner.run(runOf(appOn(server.backend))))).toMatchObject(failed.refusal);
-    expect(asked).toHaveBeenCalledTimes(2);
   });
 });
 

@@ -6,7 +6,7 @@ import { systemClock, systemTimers } from "#src/base/clock.ts";
 import { unlimitedReservation } from "#src/limit/byte-budget.ts";
 import { createHttpConnections } from "#src/run/http-connections.ts";
 import { beginExchange } from "#src/run/http-exchange.ts";
-import { HttpPieces } from "#src/run/stream/http-pieces.ts";
+import { HttpTexts } from "#src/run/stream/http-texts.ts";
 import {
   appOn,
   causeOf,
@@ -17,7 +17,7 @@ import {
   serveTcp,
 } from "../../harness/app-backends.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
-import { readText } from "../../harness/streamed-apps.ts";
+import { begun, readText } from "../../harness/streamed-apps.ts";
 
 /** An app that answers each run with this body. */
 const answering = (contentType: string | undefined, body: string | Buffer) =>
@@ -28,7 +28,7 @@ const answering = (contentType: string | undefined, body: string | Buffer) =>
 
 /** What came of a stream, whether it began or not. */
 async function streamed(runner: ReturnType<typeof openAppRunner>, app: ReturnType<typeof appOn>) {
-  return await runner.stream(runOf(app)).then(readText, (refusal) => ({ text: "", refusal }));
+  return await readText(runner.stream(runOf(app)));
 }
 
 const events = 'data: {"text":"a "}\n\n: ping\n\ndata: {"text":"b"}\n\n';
@@ -166,8 +166,10 @@ describe.each([
     await using server = await saying(...texts);
     await using runner = openAppRunner();
     const { text, refusal } = await streamed(runner, appOn(server.backend));
-    expect(text).toBe("x");
-    expect(causeOf(refusal)).toContain("lone surrogate");
+    expect({ text, refusal }).toMatchObject({
+      text: "x",
+      refusal: { reason: "APP_FAILED", cause: expect.stringContaining("lone surrogate") },
+    });
     expect(causeOf(await refusalOf(runner.run(runOf(appOn(server.backend)))))).toContain("lone surrogate");
   });
 
@@ -204,7 +206,7 @@ test.each([
     response.end(body);
   });
   await using runner = openAppRunner();
-  const refusal = await refusalOf(runner.stream(runOf(appOn(server.backend))).then(() => "a stream"));
+  const refusal = await refusalOf(begun(runner.stream(runOf(appOn(server.backend)))).then(() => "a stream"));
   expect(refusal).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
   expect(causeOf(refusal)).toContain(cause);
   expect(server.seen.requests).toBe(1);
@@ -284,19 +286,14 @@ test("an app that sends comments without end is cut off at the bound of the body
     deadlineMs: systemClock.monotonicMs() + 60_000,
     cleanWords: (words: string) => words,
   };
-  const pieces = new HttpPieces(
+  const texts = new HttpTexts(
     { messageBytesMax: 100, bodyBytesMax: 1_000_000, reservation: unlimitedReservation },
     (reader) => beginExchange({ connections, clock: systemClock }, call, reader),
   );
-  await pieces.begun;
-  let signs = 0;
-  const endless = async () => {
-    while ((await pieces.next()) === "") signs += 1;
-  };
-  await expect(endless()).rejects.toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
-  expect(signs).toBeGreaterThan(1_000_000 / 7 - 65_536 / 7);
-  expect(signs).toBeLessThanOrEqual(1_000_000 / 7);
-  await pieces.over;
+  expect(await readText(texts)).toMatchObject({
+    text: "",
+    refusal: { reason: "APP_FAILED", mayHaveRun: true },
+  });
   await gone.promise;
   all.close();
 });
