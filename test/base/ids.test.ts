@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createRequestIds, encodeBase62, encodeCrockford } from "#src/base/ids.ts";
+import { createRequestIds, createRunIds, encodeBase62, encodeCrockford } from "#src/base/ids.ts";
 
 const version4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
@@ -19,6 +19,12 @@ test("each of the 122 bits that an id has to itself comes from the source", () =
   ] as const) {
     expect(createRequestIds((bytes) => new Uint8Array(bytes).fill(byte))()).toBe(expected);
   }
+});
+
+test("every id of a run has its prefix and 24 characters, and none comes twice", () => {
+  const ids = Array.from({ length: 1_000 }, createRunIds(randomBytes));
+  for (const id of ids) expect(id).toMatch(/^run_[0-9a-hjkmnp-tv-z]{24}$/);
+  expect(new Set(ids).size).toBe(ids.length);
 });
 
 const crockford = "0123456789abcdefghjkmnpqrstvwxyz";
