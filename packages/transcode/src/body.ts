@@ -10,39 +10,54 @@ import {
 } from "@bufbuild/protobuf";
 import type { Binding } from "./binding.ts";
 import { fieldsByName, hasPlainJson, isJsonObject, isWrapper } from "./json-form.ts";
-import { isDeeperThan, parseJson, parseJsonKeepingDigits } from "./json-text.ts";
+import { isDeeperThan, type ParsedJson, parseJson, parseJsonKeepingDigits } from "./json-text.ts";
 import { type Checks, takesNull } from "./message-check.ts";
 import { type Check, type Problem, problem, problemOf } from "./problem.ts";
 import { type FieldPath, findIn, setElsewhere } from "./request-json.ts";
 import { messageDepthMax, tooDeep } from "./value-check.ts";
 
-/** Returns the checked JSON that the body adds to the request, or why the body is refused. */
-export type BodyReader = (bytes: Uint8Array) => { kind: "json"; json: JsonObject } | Problem;
+/** The two steps from the bytes of a body to its part of the request. */
+export interface BodyReader {
+  /** Returns the JSON of the body, or why it is none. */
+  parse(bytes: Uint8Array): ParsedJson | Problem;
+  /** Returns the checked JSON that the body adds to the request, or why the body is refused. */
+  check(parsed: ParsedJson): { readonly kind: "json"; readonly json: JsonObject } | Problem;
+}
 
 /** Compiles the body reader of a binding. An empty body is an empty message, or an absent field. */
 export function createBodyReader(binding: Binding, checks: Checks): BodyReader {
   const { body } = binding;
-  if (body.kind === "none") return readNone;
+  if (body.kind === "none") return { parse: parseNone, check: () => ({ kind: "json", json: {} }) };
   const target =
     body.kind === "whole" ? wholeMessage(binding, checks) : oneField(binding, body.field, checks);
-  return (bytes) => {
-    if (bytes.length === 0) return { kind: "json", json: {} };
-    const read = parseJson(bytes);
-    if (read.kind === "problem") return read;
-    let { json } = read;
-    const refused = target.refuse(json);
-    if (refused !== undefined) return refused;
-    let fault = target.check(json, 0);
-    if (fault?.inexact) {
-      if (isDeeperThan(jsonDepthMax, json))
-        return problem("invalid_argument", `The body ${tooDeep().words}.`);
-      json = target.restore(json, parseJsonKeepingDigits(read.text));
-      fault = target.check(json, 0);
-    }
-    if (fault === undefined) return { kind: "json", json: target.wrap(json) };
-    if (fault.path === "") return problem("invalid_argument", `The body ${fault.words}.`);
-    return problemOf(fault.path, fault.words);
+  return {
+    parse: (bytes) => (bytes.length === 0 ? noBody : parseJson(bytes)),
+    check: (parsed) => checkBody(parsed, target),
   };
+}
+
+const noBody: ParsedJson = { kind: "json", json: {}, text: "" };
+
+function parseNone(bytes: Uint8Array): ParsedJson | Problem {
+  if (bytes.length === 0) return noBody;
+  return problem("invalid_argument", "This method takes no body. Send none.");
+}
+
+function checkBody(parsed: ParsedJson, target: Target): ReturnType<BodyReader["check"]> {
+  // No body, because no JSON is empty.
+  if (parsed.text === "") return { kind: "json", json: {} };
+  let { json } = parsed;
+  const refused = target.refuse(json);
+  if (refused !== undefined) return refused;
+  let fault = target.check(json, 0);
+  if (fault?.inexact) {
+    if (isDeeperThan(jsonDepthMax, json)) return problem("invalid_argument", `The body ${tooDeep().words}.`);
+    json = target.restore(json, parseJsonKeepingDigits(parsed.text));
+    fault = target.check(json, 0);
+  }
+  if (fault === undefined) return { kind: "json", json: target.wrap(json) };
+  if (fault.path === "") return problem("invalid_argument", `The body ${fault.words}.`);
+  return problemOf(fault.path, fault.words);
 }
 
 /**
@@ -104,11 +119,6 @@ function collision(json: JsonObject, paths: readonly FieldPath[]): Problem | und
     if (name !== undefined) return problemOf(name, "is set by the path. Leave it out of the body");
   }
   return undefined;
-}
-
-function readNone(bytes: Uint8Array): ReturnType<BodyReader> {
-  if (bytes.length > 0) return problem("invalid_argument", "This method takes no body. Send none.");
-  return { kind: "json", json: {} };
 }
 
 /**

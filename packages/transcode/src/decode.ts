@@ -43,7 +43,7 @@ export function createDecoder(binding: Binding, checks: Checks, registry: Regist
   const { input } = binding.method;
   const isRaw = hasRawBody(binding);
   const checkMediaType = headersCheckOf(binding);
-  const readBody = isRaw ? readRawBodyOf(binding) : createBodyReader(binding, checks);
+  const reader = isRaw ? rawBodyReaderOf(binding) : createBodyReader(binding, checks);
   const readPath = createPathReader(binding, checks);
   const readQuery = createQueryReader(binding, checks);
   const readFlat = flatRequestReaderOf(binding);
@@ -53,9 +53,11 @@ export function createDecoder(binding: Binding, checks: Checks, registry: Regist
     decode(route, parts) {
       const unreadable = parts.body.length > 0 ? checkMediaType(parts) : undefined;
       if (unreadable !== undefined) return unreadable;
-      const usual = readFlat?.(route, parts.body);
+      const parsed = reader.parse(parts.body);
+      if (parsed.kind === "problem") return parsed;
+      const usual = readFlat?.(route, parsed.json);
       if (usual !== undefined) return { kind: "message", message: usual };
-      const body = readBody(parts.body);
+      const body = reader.check(parsed);
       if (body.kind === "problem") return body;
       const { json } = body;
       const refused = readPath(route.captures, json) ?? readQuery(route.query, json);
@@ -122,8 +124,11 @@ function isNoOtherCharset(parameter: string): boolean {
 }
 
 /** Puts an empty message in place of the raw body; `setRawBody` fills it after decoding. */
-function readRawBodyOf({ body }: Binding): BodyReader {
-  return () => ({ kind: "json", json: body.kind === "field" ? { [body.field.jsonName]: {} } : {} });
+function rawBodyReaderOf({ body }: Binding): BodyReader {
+  return {
+    parse: () => ({ kind: "json", json: {}, text: "" }),
+    check: () => ({ kind: "json", json: body.kind === "field" ? { [body.field.jsonName]: {} } : {} }),
+  };
 }
 
 /**

@@ -7,13 +7,13 @@ import {
   type DescField,
   type DescMessage,
   type JsonObject,
+  type JsonValue,
   type Message,
   ScalarType,
 } from "@bufbuild/protobuf";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 import type { Binding } from "./binding.ts";
 import { fieldsByName, hasPlainJson, isHttpBody, isJsonObject } from "./json-form.ts";
-import { parseJson } from "./json-text.ts";
 import type { MatchedRoute } from "./route-table.ts";
 
 /**
@@ -41,13 +41,13 @@ export function flatWriterOf(desc: DescMessage): ((message: Message) => JsonObje
 
 /**
  * Compiles a fast reader of the most common request, for a message that holds only strings: the
- * body is an object with some of them, each once, and the others are in the path. It reads in one
- * pass. The decoder needs several to name a fault, so on any fault this reader returns undefined
- * and the decoder reads again. Undefined for a binding of any other kind.
+ * body is an object with some of them, each once, and the others are in the path. It walks over the
+ * JSON once. The decoder needs several walks to name a fault, so for any fault this reader returns
+ * undefined. Undefined for a binding of any other kind.
  */
 export function flatRequestReaderOf(
   binding: Binding,
-): ((route: MatchedRoute, body: Uint8Array) => Message | undefined) | undefined {
+): ((route: MatchedRoute, json: JsonValue) => Message | undefined) | undefined {
   const desc = binding.method.input;
   const { variables } = binding;
   const fits = binding.body.kind === "whole" && isFlat(desc) && desc.fields.length <= flagsMax;
@@ -55,11 +55,8 @@ export function flatRequestReaderOf(
   const inPath = variables.map(({ fieldPath, fields: [{ localName }] }) => ({ fieldPath, localName }));
   const inBody = bodyFieldsOf(binding);
 
-  return ({ captures, query }, bytes) => {
-    if (query !== "") return undefined;
-    const body = parseJson(bytes);
-    if (body.kind === "problem" || !isJsonObject(body.json)) return undefined;
-    const { json } = body;
+  return ({ captures, query }, json) => {
+    if (query !== "" || !isJsonObject(json)) return undefined;
     // Protobuf-ES stores fields as properties under their local names.
     const message = create(desc) as Message & Record<string, unknown>;
     let seen = 0;

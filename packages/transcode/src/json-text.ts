@@ -10,13 +10,20 @@ import { type Problem, problem } from "./problem.ts";
  */
 export const jsonValuesMax = 20_000;
 
+/** A text of JSON and its value. */
+export interface ParsedJson {
+  readonly kind: "json";
+  readonly json: JsonValue;
+  readonly text: string;
+}
+
 /**
  * Parses bytes as JSON in UTF-8 (RFC 8259). A byte order mark or text after the value is refused,
  * and so is an object, at any depth, that has a name twice: `JSON.parse` would take the last one,
  * and another reader of the same bytes the first. More than `jsonValuesMax` values are refused
  * before they are read.
  */
-export function parseJson(bytes: Uint8Array): { kind: "json"; json: JsonValue; text: string } | Problem {
+export function parseJson(bytes: Uint8Array): ParsedJson | Problem {
   let text: string;
   try {
     text = utf8.decode(bytes);

@@ -1,11 +1,12 @@
 import { fromJson, type JsonObject } from "@bufbuild/protobuf";
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { bindingsOf } from "../src/binding.ts";
 import { createDecoder } from "../src/decode.ts";
 import { flatRequestReaderOf } from "../src/flat-message.ts";
+import { parseJson } from "../src/json-text.ts";
 import { createChecks } from "../src/message-check.ts";
-import { createRouteTable } from "../src/route-table.ts";
+import { createRouteTable, type MatchedRoute } from "../src/route-table.ts";
 import { ruleOf, serviceOf, testType } from "./transcoding.ts";
 
 const bindings = bindingsOf(
@@ -13,7 +14,7 @@ const bindings = bindingsOf(
 );
 const [binding] = bindings;
 const match = createRouteTable(bindings);
-const read = flatRequestReaderOf(binding!)!;
+const readFlat = flatRequestReaderOf(binding!)!;
 const decoder = createDecoder(binding!, createChecks(undefined), undefined);
 
 function routeOf(target: string) {
@@ -23,6 +24,12 @@ function routeOf(target: string) {
 }
 
 const bytesOf = (text: string) => new TextEncoder().encode(text);
+
+function read(route: MatchedRoute, text: string, reader = readFlat) {
+  const parsed = parseJson(bytesOf(text));
+  return parsed.kind === "json" ? reader(route, parsed.json) : undefined;
+}
+
 const value = fc.oneof(
   fc.string({ unit: "grapheme" }),
   fc.constantFrom<unknown>(null, 1, true, {}, [], "\ud800"),
@@ -56,7 +63,7 @@ test("a request is read in one pass only if it has no fault, and then exactly as
   fc.assert(
     fc.property(path, body, (target, text) => {
       const route = routeOf(target);
-      const message = read(route, bytesOf(text));
+      const message = read(route, text);
       const decoded = decoder.decode(route, {
         contentType: undefined,
         contentEncoding: undefined,
@@ -85,12 +92,20 @@ test.each([
   ["what the path says, by its other name", "/v1/notes/echo/send", '{"text":"a","noteId":"echo"}'],
   ["a query", "/v1/notes/echo/send?text=a", '{"text":"a"}'],
 ])("%s is left to the decoder", (_, target, text) => {
-  expect(read(routeOf(target), bytesOf(text))).toBeUndefined();
+  expect(read(routeOf(target), text)).toBeUndefined();
+});
+
+test.each(['{"text":1}', '{"other":"a"}', '{"text":null}'])("%s is parsed once, with its faults", (text) => {
+  const parse = vi.spyOn(JSON, "parse");
+  onTestFinished(() => parse.mockRestore());
+  const headers = { contentType: undefined, contentEncoding: undefined };
+  decoder.decode(routeOf("/v1/notes/echo/send"), { ...headers, body: bytesOf(text) });
+  expect(parse).toHaveBeenCalledTimes(1);
 });
 
 test("a field may have either of its names; under both it is left to the decoder", () => {
   const readAll = flatRequestReaderOf({ ...binding!, variables: [] })!;
-  const readBody = (text: string) => readAll(routeOf("/v1/notes/echo/send"), bytesOf(text));
+  const readBody = (text: string) => read(routeOf("/v1/notes/echo/send"), text, readAll);
   expect(readBody('{"noteId":"a"}')).toMatchObject({ noteId: "a" });
   expect(readBody('{"note_id":"a"}')).toMatchObject({ noteId: "a" });
   expect(readBody('{"note_id":"a","noteId":"a"}')).toBeUndefined();
