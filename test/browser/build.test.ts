@@ -3,7 +3,6 @@ import { globSync, readFileSync } from "node:fs";
 import { request as send } from "node:http";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
-import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { startKeyrun } from "../harness/keyrun.ts";
@@ -46,30 +45,6 @@ test("no file holds the generated code of the protos, which parses its descripto
   const texts = scripts.map((name) => readFileSync(join(screenFolder, name), "utf8"));
   expect(texts.join("")).toContain("keyrun.v1.KeyService/ListKeys");
   expect(texts.join("")).not.toContain("FileDescriptorProto");
-});
-
-test("each file of the page is served compressed, may be cached for ever, and is not sent twice", async () => {
-  const assets = files.filter((name) => name.startsWith("assets/"));
-  expect(assets.length).toBeGreaterThan(2);
-  for (const name of assets) {
-    const url = `${keyrun.publicUrl}/${name}`;
-    const plain = readFileSync(join(screenFolder, name));
-    for (const [encoding, decode] of [
-      ["br", brotliDecompressSync],
-      ["gzip", gunzipSync],
-    ] as const) {
-      const { headers, body } = await load(url, { "accept-encoding": encoding });
-      // A file that compression would not make smaller is sent as it is.
-      const sent = headers["content-encoding"] === undefined ? body : decode(body);
-      expect(sent.equals(plain)).toBe(true);
-      expect(body.length).toBeLessThanOrEqual(plain.length);
-      if (plain.length > 1_000) expect(headers["content-encoding"]).toBe(encoding);
-      expect(headers["cache-control"]).toBe("public, max-age=31536000, immutable");
-      expect(headers.vary).toBe("Accept-Encoding");
-      const again = await load(url, { "accept-encoding": encoding, "if-none-match": headers.etag! });
-      expect({ status: again.status, bytes: again.body.length }).toEqual({ status: 304, bytes: 0 });
-    }
-  }
 });
 
 test("the document names only files that exist, and holds no inline script or style", () => {
