@@ -9,7 +9,6 @@ import { campaignSize, figure, figures } from "../harness/campaigns.ts";
 import { type IssuedKey, type Keyrun, readMetric, startKeyrun } from "../harness/keyrun.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { seededRandom } from "../harness/seeded-random.ts";
-import { soon } from "../harness/soon.ts";
 import { connectStreamCallers, readAll, type StreamCallerMaker } from "../harness/stream-callers.ts";
 import { kindOf, type Script, type ServedApp, serveGrpcApp } from "../harness/streamed-apps.ts";
 import { openTcpProxy, type TcpProxy } from "../harness/tcp-proxy.ts";
@@ -114,7 +113,7 @@ test("whatever ends runs and streams, each byte that was counted is given back o
   await Promise.all([cutting, revoking]);
   for (const caller of [...straight, ...cut]) caller.close();
 
-  await soon(() => sumOf(held)).toBe(0);
+  await expect.poll(() => sumOf(held)).toBe(0);
   expect(await readMetric(keyrun.internalUrl, keyrun.serviceToken, "keyrun_run_bytes")).toBe(0);
   expect([...held.values()]).toEqual(Array.from(held, () => 0));
   expect(negatives).toBe(0);

@@ -8,7 +8,6 @@ import { bodyOf, serveGrpc, serveHttp } from "../harness/app-backends.ts";
 import { serveHostileApps } from "../harness/hostile-apps.ts";
 import { type Keyrun, readMetric, startKeyrun } from "../harness/keyrun.ts";
 import { restRun } from "../harness/keyrun-process.ts";
-import { soon } from "../harness/soon.ts";
 
 const bytesMax = 16 * 1024 * 1024;
 const text = "x".repeat(1_000_000);
@@ -21,7 +20,7 @@ afterEach(() => keyrun.close());
 
 const newKey = async () => (await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE))).value;
 const reserved = () => readMetric(keyrun.internalUrl, keyrun.serviceToken, "keyrun_run_bytes");
-const expectReserved = (bytes: number) => soon(reserved).toBe(bytes);
+const expectReserved = (bytes: number) => expect.poll(reserved).toBe(bytes);
 
 /** Sends the head of a run of the echo. */
 function upload(value: string): { socket: Socket; answer: Promise<string> } {
@@ -54,7 +53,7 @@ test("announced bodies of one team reserve half of the bound before a byte of th
     return each;
   });
   // Four of them take 2 MB each.
-  await soon(() => refused).toBe(16);
+  await expect.poll(() => refused).toBe(16);
   expect(await reserved()).toBeLessThanOrEqual(bytesMax / 2);
   expect((await restRun(keyrun.publicUrl, { value: other, text: "served" })).status).toBe(200);
   for (const { socket } of uploads) socket.destroy();
@@ -71,7 +70,7 @@ test("runs that wait for HTTP apps have reserved for their request, and give it 
     app: { id: "slow", backend: { kind: { case: "http", value: server.backend } } },
   });
   const runs = Array.from({ length: 4 }, () => restRun(keyrun.publicUrl, { value, appId: "slow", text }));
-  await soon(() => waiting.length).toBe(4);
+  await expect.poll(() => waiting.length).toBe(4);
   expect(await reserved()).toBeGreaterThanOrEqual(8_000_000);
   for (const answer of waiting) answer();
   expect((await Promise.all(runs)).map(({ status }) => status)).toEqual(Array(4).fill(200));
@@ -81,7 +80,7 @@ test("runs that wait for HTTP apps have reserved for their request, and give it 
 test("a small run reserves nothing, whatever its team has reserved", async () => {
   const value = await newKey();
   const uploads = Array.from({ length: 4 }, () => upload(value));
-  await soon(reserved).toBeGreaterThanOrEqual(8_000_000);
+  await expect.poll(reserved).toBeGreaterThanOrEqual(8_000_000);
   const before = await reserved();
   expect((await restRun(keyrun.publicUrl, { value, text: "x".repeat(8_000) })).status).toBe(200);
   expect(await reserved()).toBe(before);
@@ -103,7 +102,7 @@ test("a body without a length reserves as it grows, and a compressed one for the
     ...{ method: "POST", body: new Blob([JSON.stringify({ text })]).stream(), duplex: "half" },
     headers: { authorization: `Bearer ${value}`, "content-type": json },
   });
-  await soon(() => waiting.length).toBe(1);
+  await expect.poll(() => waiting.length).toBe(1);
   expect(await reserved()).toBeGreaterThanOrEqual(2 * text.length);
   const before = await reserved();
   const compressed = fetch(`${keyrun.publicUrl}/keyrun.v1.RunService/RunApp`, {
@@ -113,7 +112,7 @@ test("a body without a length reserves as it grows, and a compressed one for the
       ...{ "content-encoding": "gzip", "connect-protocol-version": "1" },
     },
   });
-  await soon(() => waiting.length).toBe(2);
+  await expect.poll(() => waiting.length).toBe(2);
   expect(await reserved()).toBe(before + 2 * text.length);
   for (const answer of waiting) answer();
   expect([(await chunked).status, (await compressed).status]).toEqual([200, 200]);
@@ -140,7 +139,7 @@ test("runs that wait for gRPC apps have reserved for their request, and give it 
       () => "left",
     ),
   );
-  await soon(() => waiting.length).toBe(2);
+  await expect.poll(() => waiting.length).toBe(2);
   expect(await reserved()).toBeGreaterThanOrEqual(4_000_000);
   expect(await reserved()).toBeLessThanOrEqual(bytesMax / 2);
   ends[0]?.abort();
@@ -175,9 +174,9 @@ test.each([
         .end('{"text":"x"}');
     }
     // Each of them would hold a megabyte or more.
-    await soon(reserved).toBeGreaterThan(0.75 * (bytesMax / 2));
+    await expect.poll(reserved).toBeGreaterThan(0.75 * (bytesMax / 2));
     const refused = () => keyrun.metric(`keyrun_app_runs_total{app="${name}",outcome="other"}`);
-    await soon(refused).toBeGreaterThanOrEqual(4);
+    await expect.poll(refused).toBeGreaterThanOrEqual(4);
     expect(await reserved()).toBeLessThanOrEqual(bytesMax / 2);
     expect((await restRun(keyrun.publicUrl, { value: other, text: "served" })).status).toBe(200);
     session.destroy();

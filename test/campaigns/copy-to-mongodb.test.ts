@@ -23,7 +23,7 @@ import {
 import { createMongoDatabases } from "../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { openMongoForTest } from "../harness/open-mongo.ts";
-import { until } from "../harness/soon.ts";
+import { until } from "../harness/until.ts";
 
 const folders = tempFolders();
 

@@ -13,7 +13,7 @@ import {
   type Outcome,
 } from "../harness/fleet-caller.ts";
 import type { manage } from "../harness/keyrun.ts";
-import { until } from "../harness/soon.ts";
+import { until } from "../harness/until.ts";
 import { quantile } from "./histogram.ts";
 
 const parallel = 10_000;

@@ -5,7 +5,7 @@ import { eventually, whileAnswer } from "../harness/eventually.ts";
 import { describeFleet, type Fleet, type FleetMember, startFleet } from "../harness/fleet.ts";
 import { type Answer, type FleetCaller, type FleetEntry, fleetEntries } from "../harness/fleet-caller.ts";
 import type { manage } from "../harness/keyrun.ts";
-import { until } from "../harness/soon.ts";
+import { until } from "../harness/until.ts";
 import { quantile } from "./histogram.ts";
 
 /**

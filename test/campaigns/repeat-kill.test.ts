@@ -6,7 +6,7 @@ import { eventually, whileAnswer } from "../harness/eventually.ts";
 import { statusOf } from "../harness/keyrun-process.ts";
 import { inFolder, killAndCheck, type Running, type Writer } from "../harness/kills.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
-import { until } from "../harness/soon.ts";
+import { until } from "../harness/until.ts";
 
 const app = closedAtEnd(await startScriptedApp());
 

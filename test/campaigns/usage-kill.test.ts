@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test } from "vitest";
 import { restRun } from "../harness/keyrun-process.ts";
 import { inFolder, type Running } from "../harness/kills.ts";
-import { until } from "../harness/soon.ts";
 import { queryStore } from "../harness/stored-bytes.ts";
+import { until } from "../harness/until.ts";
 
 test("kill -9 loses no more than was not written yet, a stop loses nothing, and nothing counts twice", async () => {
   const place = inFolder();

@@ -18,10 +18,10 @@ import { type MongoServer, mongoServerProgram } from "./mongo-server.ts";
 import { describeWith, mongodbMissing } from "./needs.ts";
 import type { ProxyApi } from "./proxy-thread.ts";
 import { type RedisServer, startRedis } from "./redis-server.ts";
-import { until } from "./soon.ts";
 import type { TcpProxy } from "./tcp-proxy.ts";
 import { createTempFolders, databasesFolder } from "./temp-folders.ts";
 import { type Calls, startThread } from "./thread.ts";
+import { until } from "./until.ts";
 
 /** Debian's libfaketime, for a process of several threads; undefined if it is not installed. */
 const fakeTimeLibrary: string | undefined = ["/usr/lib", "/usr/local/lib"]

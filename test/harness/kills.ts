@@ -7,8 +7,8 @@ import { figures, timeFigures } from "./campaigns.ts";
 import { startFleet } from "./fleet.ts";
 import { manage } from "./keyrun.ts";
 import { type ServingKeyrun, type Settings, servedRun, serveKeyrun } from "./keyrun-process.ts";
-import { until } from "./soon.ts";
 import { createTempFolders } from "./temp-folders.ts";
+import { until } from "./until.ts";
 
 /** A Keyrun that runs until the next kill. */
 export interface Running {

@@ -15,8 +15,8 @@ import { h2cSession } from "../harness/h2c-client.ts";
 import { type ShippedHaProxy, startShippedHaProxy } from "../harness/haproxy.ts";
 import { restRunOnce } from "../harness/keyrun-process.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
-import { until } from "../harness/soon.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
+import { until } from "../harness/until.ts";
 
 /** Over HTTP/1.1, each with one connection that it keeps, and as gRPC clients. */
 const restCallers = 12;

@@ -2,8 +2,8 @@ import { expect, onTestFinished, test } from "vitest";
 import { campaignSize } from "../harness/campaigns.ts";
 import { restRun } from "../harness/keyrun-process.ts";
 import { inFolder, keyWriter, killAndCheck } from "../harness/kills.ts";
-import { until } from "../harness/soon.ts";
 import { queryStore } from "../harness/stored-bytes.ts";
+import { until } from "../harness/until.ts";
 
 const cycles = campaignSize("kills");
 

@@ -1,17 +1,12 @@
 import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 import { json } from "node:stream/consumers";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { readPreferences } from "#src/rest/rest-methods.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 
-let keyrun: Keyrun;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
 
 /** Begins a run whose caller sends its body only when it gets `100 Continue`. */
 async function beginRun(target: string, headers: Readonly<Record<string, string>> = {}) {

@@ -1,34 +1,18 @@
 import fc from "fast-check";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { expect, test } from "vitest";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { eventReader, lineReader } from "../harness/rest-stream-callers.ts";
-import {
-  connectStreamCallers,
-  readAll,
-  type StreamCaller,
-  type StreamEvent,
-  textIn,
-} from "../harness/stream-callers.ts";
+import { connectStreamCallers, readAll, type StreamEvent, textIn } from "../harness/stream-callers.ts";
 import { startTalkingApp } from "../harness/talking-app.ts";
 
-let keyrun: Keyrun;
-let app: Awaited<ReturnType<typeof startTalkingApp>>;
-let grpc: StreamCaller;
-let authorization: string;
 let texts = 0;
 
-beforeAll(async () => {
-  app = await startTalkingApp();
-  keyrun = await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "free=100000" } });
-  await keyrun.apps.createApp({ app: { id: "talk", backend: app.backend } });
-  authorization = `Bearer ${(await keyrun.newKey(await keyrun.newTeam())).value}`;
-  grpc = (connectStreamCallers.gRPC ?? expect.fail())(keyrun.publicUrl);
-});
-afterAll(async () => {
-  grpc.close();
-  await keyrun.close();
-  await app.close();
-});
+const app = closedAtEnd(await startTalkingApp());
+const keyrun = closedAtEnd(await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "free=100000" } }));
+await keyrun.apps.createApp({ app: { id: "talk", backend: app.backend } });
+const authorization = `Bearer ${(await keyrun.newKey(await keyrun.newTeam())).value}`;
+const grpc = closedAtEnd((connectStreamCallers.gRPC ?? expect.fail())(keyrun.publicUrl));
 
 const readers = { "text/event-stream": eventReader, "application/x-ndjson": lineReader };
 

@@ -10,7 +10,6 @@ import { createTranscoder } from "#transcode/transcoder.ts";
 import { bufRegistry } from "../harness/buf-image.ts";
 import { h2cRequest, h2cSession } from "../harness/h2c-client.ts";
 import { serveMounts } from "../harness/served-handler.ts";
-import { soon } from "../harness/soon.ts";
 
 const registry = await bufRegistry(`
 syntax = "proto3";
@@ -345,8 +344,8 @@ test.each([
   else await begun;
   leave.abort();
   await answer.catch(() => {});
-  await soon(() => seen).toEqual({ aborted: true, returned: true });
-  await soon(() => refusals.map(({ reason }) => reason)).toEqual(["CANCELLED"]);
+  await expect.poll(() => seen).toEqual({ aborted: true, returned: true });
+  await expect.poll(() => refusals.map(({ reason }) => reason)).toEqual(["CANCELLED"]);
   expect(successes).toEqual([]);
 });
 
@@ -364,12 +363,12 @@ test("a caller that disconnects without reading ends the work, and is counted on
   });
   const leave = new AbortController();
   const answer = await fetch(`${url}/v1/news/sport`, { signal: leave.signal });
-  await soon(() => seen.produced).toBeGreaterThan(20);
+  await expect.poll(() => seen.produced).toBeGreaterThan(20);
   leave.abort();
   await answer.text().catch(() => {});
-  await soon(() => seen.returned).toBe(true);
-  await soon(() => requests.running()).toBe(0);
-  await soon(() => refusals.map(({ reason }) => reason)).toEqual(["CANCELLED"]);
+  await expect.poll(() => seen.returned).toBe(true);
+  await expect.poll(() => requests.running()).toBe(0);
+  await expect.poll(() => refusals.map(({ reason }) => reason)).toEqual(["CANCELLED"]);
 });
 
 test("the end of a drain is the last line of a stream", async () => {

@@ -1,33 +1,24 @@
 import { once } from "node:events";
 import { Agent, request as httpRequest } from "node:http";
 import { buffer } from "node:stream/consumers";
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { type Ask, http2, type WireAnswer } from "../harness/exchange.ts";
 import { h2cSession } from "../harness/h2c-client.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { type Protocol, rpcProtocols } from "../harness/protocols.ts";
 import { reasonOfAnswer } from "../harness/reason-of-answer.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
-import { soon } from "../harness/soon.ts";
 
-let keyrun: Keyrun;
 let key = "";
-let app: Awaited<ReturnType<typeof startScriptedApp>>;
 
-beforeAll(async () => {
-  app = await startScriptedApp();
-  keyrun = await startKeyrun();
-  await keyrun.apps.createApp({ app: { id: "scripted", backend: app.backend } });
-  key = (await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE))).value;
-});
-
-afterAll(async () => {
-  await keyrun.close();
-  await app.close();
-});
+const app = closedAtEnd(await startScriptedApp());
+const keyrun = closedAtEnd(await startKeyrun());
+await keyrun.apps.createApp({ app: { id: "scripted", backend: app.backend } });
+key = (await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE))).value;
 
 const runs = 'keyrun_run_seconds_count{result="succeeded"}';
 
@@ -95,7 +86,7 @@ test.each(rpcProtocols.map((protocol) => [protocol.name, protocol] as const))(
     // gRPC-Web has its trailers in the body.
     const told = Object.entries({ ...headers, ...trailers }).map((pair) => pair.join(": "));
     expect([...told, body.toString("latin1")].join("\n")).toMatch(/x-should-retry: ?false/);
-    await soon(app.waiting).toBe(0);
+    await expect.poll(app.waiting).toBe(0);
   },
 );
 

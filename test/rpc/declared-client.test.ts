@@ -1,15 +1,12 @@
 import { createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { signInOwner } from "../harness/members.ts";
 
-let keyrun: Keyrun;
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-});
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
 
 const transports = {
   gRPC: (baseUrl: string) => createGrpcTransport({ baseUrl }),

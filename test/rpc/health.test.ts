@@ -11,7 +11,6 @@ import {
 } from "#gen/grpc/health/v1/health_pb.ts";
 import { createHealth } from "#src/rpc/health.ts";
 import { createReadiness, type SettableReadiness } from "#src/server/readiness.ts";
-import { soon } from "../harness/soon.ts";
 import { type ConnectH2cServer, rpcProtocols, serveConnectH2c } from "./connect-h2c.ts";
 
 const served = "keyrun.v1.RunService";
@@ -78,7 +77,7 @@ describe.each(rpcProtocols)("over %s", (protocol) => {
     expect(listening).toBe(1);
     caller.abort();
     await expect(next()).rejects.toMatchObject({ code: Code.Canceled });
-    await soon(() => listening).toBe(0);
+    await expect.poll(() => listening).toBe(0);
   });
 
   test("a watch of a service that isn't served is SERVICE_UNKNOWN, and stays open without repeating it", async () => {
@@ -109,12 +108,12 @@ describe.each(rpcProtocols)("over %s", (protocol) => {
     await expect(refused.next()).rejects.toMatchObject({ code: Code.Unavailable });
     expect(listening).toBe(watchersMax);
     callers[0]?.abort();
-    await soon(() => listening).toBe(watchersMax - 1);
+    await expect.poll(() => listening).toBe(watchersMax - 1);
     const last = new AbortController();
     const admitted = client.watch({}, { signal: last.signal })[Symbol.asyncIterator]();
     expect((await admitted.next()).value?.status).toBe(ServingStatus.NOT_SERVING);
     for (const caller of [...callers, last]) caller.abort();
-    await soon(() => listening).toBe(0);
+    await expect.poll(() => listening).toBe(0);
   });
 });
 
@@ -164,11 +163,11 @@ test("grpc-js, an independent client, can check and watch, and reads refusals", 
   const call = client.watch?.(served);
   const ended = new Promise<{ code: number }>((resolve) => call.on("error", resolve));
   call.on("data", (response: HealthCheckResponse) => seen.push(response.status));
-  await soon(() => seen).toEqual([ServingStatus.NOT_SERVING]);
+  await expect.poll(() => seen).toEqual([ServingStatus.NOT_SERVING]);
   readiness.set(true);
-  await soon(() => seen).toEqual([ServingStatus.NOT_SERVING, ServingStatus.SERVING]);
+  await expect.poll(() => seen).toEqual([ServingStatus.NOT_SERVING, ServingStatus.SERVING]);
   call.cancel();
   expect((await ended).code).toBe(status.CANCELLED);
-  await soon(() => listening).toBe(0);
+  await expect.poll(() => listening).toBe(0);
   client.close();
 });

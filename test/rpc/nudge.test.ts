@@ -2,19 +2,15 @@ import { randomBytes } from "node:crypto";
 import { createServer } from "node:http2";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { connectNodeAdapter, createConnectTransport } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { FleetService } from "#gen/keyrun/v1/fleet_service_pb.ts";
 import { createInstanceTokens } from "#src/auth/instance-tokens.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
 import { createNudge } from "#src/rpc/nudge.ts";
-import { type Keyrun, startKeyrun, withAuthorization } from "../harness/keyrun.ts";
-import { soon } from "../harness/soon.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun, withAuthorization } from "../harness/keyrun.ts";
 
-let keyrun: Keyrun;
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-});
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
 
 const [first, second, other] = [randomBytes(32), randomBytes(32), randomBytes(32)];
 
@@ -49,12 +45,12 @@ test("many nudges at once reach an instance at least once after the last, and ne
   });
   const { nudge, failed } = nudgeAndFailures();
   for (let sent = 0; sent < 100; sent++) nudge.send([instance]);
-  await soon(() => nudges).toBe(1);
+  await expect.poll(() => nudges).toBe(1);
   answers.shift()?.();
-  await soon(() => nudges).toBe(2);
+  await expect.poll(() => nudges).toBe(2);
   answers.shift()?.();
   nudge.send([instance]);
-  await soon(() => nudges).toBe(3);
+  await expect.poll(() => nudges).toBe(3);
   answers.shift()?.();
   expect(failed).toEqual([]);
 });
@@ -66,8 +62,8 @@ test("an instance that is gone is reported, and holds no other up", async () => 
   });
   const { nudge, failed } = nudgeAndFailures();
   nudge.send(["127.0.0.1:1", instance]);
-  await soon(() => nudges).toBe(1);
-  await soon(() => failed).toEqual(["127.0.0.1:1"]);
+  await expect.poll(() => nudges).toBe(1);
+  await expect.poll(() => failed).toEqual(["127.0.0.1:1"]);
 });
 
 function nudgeAndFailures() {

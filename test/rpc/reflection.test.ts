@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 import { create, createFileRegistry, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { FileDescriptorProtoSchema, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { Code, createClient } from "@connectrpc/connect";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { Health } from "#gen/grpc/health/v1/health_pb.ts";
 import {
   ServerReflection,
@@ -18,10 +18,11 @@ import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import { frameOf } from "#src/rpc/grpc/frame.ts";
 import { createReflection } from "#src/rpc/reflection.ts";
 import { served } from "#src/rpc/served.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { countTurns } from "../harness/counted-turns.ts";
 import { h2cSession } from "../harness/h2c-client.ts";
 import { openGrpcCall } from "../harness/raw-grpc.ts";
-import { type ConnectH2cServer, rpcProtocols, serveConnectH2c } from "./connect-h2c.ts";
+import { rpcProtocols, serveConnectH2c } from "./connect-h2c.ts";
 
 type Asked = NonNullable<MessageInitShape<typeof ServerReflectionRequestSchema>["messageRequest"]>;
 
@@ -36,11 +37,9 @@ const runServiceFiles = [
   ...runFiles,
 ];
 
-let server: ConnectH2cServer;
-
-beforeAll(async () => {
-  const reflection = createReflection(services);
-  server = await serveConnectH2c([
+const reflection = createReflection(services);
+const server = closedAtEnd(
+  await serveConnectH2c([
     served(ServerReflection, reflection.v1),
     served(ServerReflectionV1Alpha, reflection.v1alpha),
     served(RunService, {
@@ -53,10 +52,8 @@ beforeAll(async () => {
       listRuns: () => ({}),
       cancelRun: () => ({}),
     }),
-  ]);
-});
-
-afterAll(() => server.close());
+  ]),
+);
 
 const eachEntry = rpcProtocols.flatMap((protocol) =>
   (["v1", "v1alpha"] as const).map((version) => ({ protocol, version })),

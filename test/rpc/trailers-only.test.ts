@@ -1,17 +1,12 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { http2 } from "../harness/exchange.ts";
 import { framesIn, frameTypes, h2Opening, headersFrame } from "../harness/h2-frames.ts";
 import { h2cRequest, h2cSession } from "../harness/h2c-client.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { rawSocket } from "../harness/raw-socket.ts";
 
-let keyrun: Keyrun;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
 
 const endsStreamAndHeaders = 5;
 

@@ -1,5 +1,5 @@
 import type { DescMethod } from "@bufbuild/protobuf";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import { AuditService } from "#gen/keyrun/v1/audit_service_pb.ts";
 import { FleetService } from "#gen/keyrun/v1/fleet_service_pb.ts";
@@ -11,27 +11,24 @@ import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import { credentialOf, type ListenerName } from "#src/auth/policy.ts";
 import type { CredentialKind } from "#src/auth/principal.ts";
 import { createBrowser } from "../harness/browser.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { closedAtEnd } from "../harness/closed-at-end.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { signInOwner } from "../harness/members.ts";
 
-let keyrun: Keyrun;
 /** The headers of every kind of caller. */
 const callers = {} as Record<
   "nobody" | "stranger" | "key" | "service" | "member" | "instance",
   Record<string, string>
 >;
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-  const { browser } = await signInOwner(keyrun);
-  const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join("; ");
-  callers.nobody = {};
-  callers.stranger = { authorization: "Bearer not-a-credential-of-anyone", cookie: cookie.slice(0, -8) };
-  callers.key = { authorization: `Bearer ${(await keyrun.newKey("demo")).value}` };
-  callers.service = { authorization: `Bearer ${keyrun.serviceToken}` };
-  callers.member = { cookie };
-  callers.instance = { authorization: `Bearer ${keyrun.instanceToken}` };
-});
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
+const { browser } = await signInOwner(keyrun);
+const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join("; ");
+callers.nobody = {};
+callers.stranger = { authorization: "Bearer not-a-credential-of-anyone", cookie: cookie.slice(0, -8) };
+callers.key = { authorization: `Bearer ${(await keyrun.newKey("demo")).value}` };
+callers.service = { authorization: `Bearer ${keyrun.serviceToken}` };
+callers.member = { cookie };
+callers.instance = { authorization: `Bearer ${keyrun.instanceToken}` };
 
 const right: Record<CredentialKind, (keyof typeof callers)[]> = {
   api_key: ["key"],

@@ -12,7 +12,6 @@ import {
   serveHttp,
   serveTcp,
 } from "../harness/app-backends.ts";
-import { soon } from "../harness/soon.ts";
 
 test("echo returns its input, up to the bound of every output", async () => {
   await using runner = openAppRunner({ outputBytesMax: 4 });
@@ -29,7 +28,7 @@ describe("the bound of runs at once", () => {
     await using runner = openAppRunner({ appRunsMax: 2 });
     const app = appOn(server.backend);
     const start = (of = app) => runner.run(runOf(of));
-    const arrived = (count: number) => soon(() => server.seen.requests).toBe(count);
+    const arrived = (count: number) => expect.poll(() => server.seen.requests).toBe(count);
 
     const first = start();
     const second = start();
@@ -90,7 +89,7 @@ test("a run whose caller leaves before there is a connection frees its slot, and
   for (let round = 1; round <= 3; round += 1) {
     const caller = callerThatLeaves();
     const running = refusalOf(runner.run(runOf(app, { signal: caller.signal })));
-    await soon(() => closed.length).toBe(round);
+    await expect.poll(() => closed.length).toBe(round);
     expect(await refusalOf(runner.run(runOf(app)))).toMatchObject({ reason: "APP_BUSY" });
     caller.leave();
     expect(await running).toMatchObject({ reason: "CANCELLED" });
@@ -104,7 +103,7 @@ describe("the end of a run", () => {
     await using runner = openAppRunner();
     const caller = callerThatLeaves();
     const running = refusalOf(runner.run(runOf(appOn(server.backend), { signal: caller.signal })));
-    await soon(() => server.seen.requests).toBe(1);
+    await expect.poll(() => server.seen.requests).toBe(1);
     const stopping = fail("UNAVAILABLE", { mayHaveRun: true });
     caller.leave(stopping);
     expect(await running).toBe(stopping);
@@ -140,7 +139,7 @@ describe("the end of a run", () => {
     await using grpc = await serveGrpc(() => {});
     const runner = openAppRunner();
     const running = [http, grpc].map((server) => refusalOf(runner.run(runOf(appOn(server.backend)))));
-    await soon(() => [http.seen.requests, grpc.seen.runs]).toEqual([1, 1]);
+    await expect.poll(() => [http.seen.requests, grpc.seen.runs]).toEqual([1, 1]);
     await runner.close();
     for (const refusal of await Promise.all(running)) {
       expect(refusal).toMatchObject({ reason: "UNAVAILABLE", mayHaveRun: true });

@@ -4,7 +4,6 @@ import { fail, type Refusal } from "#src/refusal/refusal.ts";
 import { appStream } from "#src/run/app-stream.ts";
 import type { Run, StreamRunner } from "#src/run/runner.ts";
 import { appOn, callerThatLeaves, runOf } from "../harness/app-backends.ts";
-import { soon } from "../harness/soon.ts";
 
 const app = appOn({ kind: "echo" }, { id: "talk" });
 
@@ -53,16 +52,16 @@ test("a stream is started once the app has begun to answer, gives its pieces, an
   const { stream, begin, give, end, held, seen } = open();
   expect(held).toEqual(free);
   const first = stream.next();
-  await soon(() => held).toEqual({ slots: 1, watches: 1 });
+  await expect.poll(() => held).toEqual({ slots: 1, watches: 1 });
   begin();
   expect(await first).toMatchObject(started);
   const second = stream.next();
-  await soon(() => seen.asked).toBe(2);
+  await expect.poll(() => seen.asked).toBe(2);
   give("hello ");
   expect(await second).toMatchObject(delta("hello "));
   expect(held).toEqual({ slots: 1, watches: 1 });
   const last = stream.next();
-  await soon(() => seen.asked).toBe(3);
+  await expect.poll(() => seen.asked).toBe(3);
   end();
   expect(await last).toEqual(over);
   expect(held).toEqual(free);
@@ -82,7 +81,7 @@ test("the app is asked for a piece only when all of the one before was taken", a
   expect(await stream.next()).toMatchObject(delta("bb"));
   expect(seen.asked).toBe(2);
   void stream.next();
-  await soon(() => seen.asked).toBe(3);
+  await expect.poll(() => seen.asked).toBe(3);
 });
 
 test("what fails before the app has begun is thrown as it is, and frees the slot", async () => {
@@ -117,7 +116,7 @@ describe.each([
     const opened = open();
     const { stream, held, seen } = opened;
     const first = stream.next();
-    await soon(() => seen.runs.length).toBe(1);
+    await expect.poll(() => seen.runs.length).toBe(1);
     endWith(opened);
     expect(seen.gone?.reason).toBe("DEADLINE_EXCEEDED");
     await expect(first).rejects.toMatchObject({ reason: "DEADLINE_EXCEEDED" });
@@ -130,7 +129,7 @@ describe.each([
     begin();
     await stream.next();
     const next = stream.next();
-    await soon(() => seen.asked).toBe(2);
+    await expect.poll(() => seen.asked).toBe(2);
     endWith(opened);
     expect(seen.gone?.reason).toBe("DEADLINE_EXCEEDED");
     await expect(next).rejects.toMatchObject({ reason: "DEADLINE_EXCEEDED" });

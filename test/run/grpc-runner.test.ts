@@ -17,7 +17,6 @@ import {
 } from "../harness/app-backends.ts";
 import { freePort } from "../harness/free-port.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { soon } from "../harness/soon.ts";
 import { begun } from "../harness/streamed-apps.ts";
 
 describe("the backend gets", () => {
@@ -185,7 +184,7 @@ describe("a backend that can't be reached", () => {
       const runs = [false, true].map((tls) =>
         refusalOf(runner.run(runOf(appOn({ kind: "grpc", target, tls }, { timeoutMs })))),
       );
-      await soon(() => closed.length).toBe(2);
+      await expect.poll(() => closed.length).toBe(2);
       clock.advance(msMax - 1);
       await expectPending(Promise.race(runs));
       clock.advance(1);

@@ -5,7 +5,6 @@ import { runBounds } from "#src/run/run-bounds.ts";
 import { expectPending } from "../harness/app-backends.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { startNameServer } from "../harness/name-server.ts";
-import { soon } from "../harness/soon.ts";
 
 const address = { address: "192.0.2.1", family: 4 };
 
@@ -77,7 +76,7 @@ test("a silent name server is given up after 5 s, and does not hold up another n
   const hosts = createHostLookup({ clock, timers: clock, resolve });
   const silent = hosts.find("silent.example").catch((thrown: unknown) => thrown);
   expect(await hosts.find("app.example")).toEqual([address]);
-  await soon(() => server.asked).toContain("silent.example");
+  await expect.poll(() => server.asked).toContain("silent.example");
   clock.advance(4_999);
   await expectPending(silent);
   clock.advance(1);

@@ -7,7 +7,6 @@ import { createHttpConnections } from "#src/run/http-connections.ts";
 import { type AnswerReader, beginExchange, type HttpExchange } from "#src/run/http-exchange.ts";
 import { causeOf, serveHttp, serveTcp } from "../harness/app-backends.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { soon } from "../harness/soon.ts";
 
 const closers: (() => void)[] = [];
 afterEach(() => {
@@ -208,7 +207,7 @@ describe("the answer", () => {
     await using server = await serveHttp((_, response) => writeAll(response, total, written));
     const pause = (exchange: HttpExchange) => exchange.pause();
     const { exchange, ended, seen } = begin(originOf(server), { onBytes: pause });
-    await soon(() => seen.text.length > 0).toBe(true);
+    await expect.poll(() => seen.text.length > 0).toBe(true);
     const held = seen.text.length;
     expect(held).toBeLessThanOrEqual(128 * 1024);
     // Only as much as the buffers of the sockets hold.
@@ -241,14 +240,14 @@ describe("the connections", () => {
     await using old = await serveHttp((_, response) => waiting.push(response));
     await using other = await serveHttp((_, response) => response.end("other"));
     const running = begin(originOf(old));
-    await soon(() => waiting.length).toBe(1);
+    await expect.poll(() => waiting.length).toBe(1);
     const { pool } = all.of({ id: "shout" }, originOf(old));
     const next = begin(originOf(other));
     expect(await next.ended).toBeUndefined();
     waiting[0]?.end("old");
     expect(await running.ended).toBeUndefined();
     expect(running.seen.text).toBe("old");
-    await soon(() => pool.destroyed).toBe(true);
+    await expect.poll(() => pool.destroyed).toBe(true);
   });
 
   test("of two apps on one server are not shared: one that waits takes none of the other's", async () => {
@@ -257,7 +256,7 @@ describe("the connections", () => {
       if (server.seen.requests > 1) response.end(request.headers["x-own"]);
     });
     const stuck = begin(originOf(server), { appId: "stuck" });
-    await soon(() => server.seen.requests).toBe(1);
+    await expect.poll(() => server.seen.requests).toBe(1);
     const other = begin(originOf(server), { appId: "other" });
     expect(await other.ended).toBeUndefined();
     stuck.exchange.abort(fail("CANCELLED"));
@@ -268,17 +267,17 @@ describe("the connections", () => {
     const waiting: ServerResponse[] = [];
     await using server = await serveHttp((_, response) => waiting.push(response));
     const busy = begin(originOf(server), { appId: "busy" });
-    await soon(() => waiting.length).toBe(1);
+    await expect.poll(() => waiting.length).toBe(1);
     const pools: ReturnType<typeof all.of>["pool"][] = [];
     for (let number = 0; number < 10; number += 1) {
       const appId = `app-${number}`;
       const { ended } = begin(originOf(server), { appId });
-      await soon(() => waiting.length).toBe(number + 2);
+      await expect.poll(() => waiting.length).toBe(number + 2);
       waiting.at(-1)?.end("ok");
       expect(await ended).toBeUndefined();
       pools.push(all.of({ id: appId }, originOf(server)).pool);
     }
-    await soon(() => pools.filter(({ destroyed }) => !destroyed).length).toBeLessThanOrEqual(3);
+    await expect.poll(() => pools.filter(({ destroyed }) => !destroyed).length).toBeLessThanOrEqual(3);
     waiting[0]?.end("ok");
     expect(await busy.ended).toBeUndefined();
   });

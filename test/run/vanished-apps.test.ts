@@ -14,7 +14,6 @@ import {
 } from "../harness/app-backends.ts";
 import { frame, framesIn, frameTypes } from "../harness/h2-frames.ts";
 import { keepAliveMs } from "../harness/open-sockets.ts";
-import { soon } from "../harness/soon.ts";
 
 const { backendPingMs, backendPingAnswerMsMax, backendSilenceMs } = runBounds;
 
@@ -27,11 +26,11 @@ test.each([
   const caller = callerThatLeaves();
   const backend: BackendRecord = server.backend;
   const running = refusalOf(runner.run(runOf(appOn(backend), { signal: caller.signal })));
-  await soon(() => Object.values(server.seen).some((count) => count > 0)).toBe(true);
+  await expect.poll(() => Object.values(server.seen).some((count) => count > 0)).toBe(true);
   const port = Number(
     /:(\d+)/.exec(backend.kind === "http" ? new URL(backend.url).host : backend.target)?.[1],
   );
-  await soon(() => keepAliveMs(port, "client").length).toBe(1);
+  await expect.poll(() => keepAliveMs(port, "client").length).toBe(1);
   expect(keepAliveMs(port, "client")[0]).toBeLessThanOrEqual(backendSilenceMs);
   caller.leave();
   await running;

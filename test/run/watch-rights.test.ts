@@ -2,7 +2,6 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { expect, onTestFinished, test } from "vitest";
 import { fail, type Refusal } from "#src/refusal/refusal.ts";
 import { createWatchRights } from "#src/run/watch-rights.ts";
-import { soon } from "../harness/soon.ts";
 
 const mayAdmit = () => true;
 
@@ -24,12 +23,12 @@ test("a right that is gone ends what needs it, once", async () => {
     checks += 1;
     if (!has) throw fail("REVOKED_API_KEY");
   });
-  await soon(() => checks).toBeGreaterThan(2);
+  await expect.poll(() => checks).toBeGreaterThan(2);
   expect(ends).toEqual([]);
   has = false;
-  await soon(() => ends).toEqual(["REVOKED_API_KEY"]);
+  await expect.poll(() => ends).toEqual(["REVOKED_API_KEY"]);
   const before = checks;
-  await soon(() => checks).toBe(before);
+  await expect.poll(() => checks).toBe(before);
 });
 
 test("the checks for all streams belong to no request, so not to the first one", async () => {
@@ -40,7 +39,7 @@ test("the checks for all streams belong to no request, so not to the first one",
     const check = async () => void seen.push(request.getStore());
     request.run(name, () => onTestFinished(watch(check, () => {}).stop));
   }
-  await soon(() => seen.length).toBeGreaterThan(4);
+  await expect.poll(() => seen.length).toBeGreaterThan(4);
   expect(new Set(seen)).toEqual(new Set([undefined]));
 });
 
@@ -51,7 +50,7 @@ test("a right that can't be checked is not taken for gone", async () => {
     checks += 1;
     throw failures[checks % 2];
   });
-  await soon(() => checks).toBeGreaterThan(8);
+  await expect.poll(() => checks).toBeGreaterThan(8);
   expect(ends).toEqual([]);
 });
 
@@ -78,10 +77,10 @@ test("a check that waits is not asked a second time, and does not hold up the ot
   onTestFinished(() => {
     for (const { stop } of stops) stop();
   });
-  await soon(() => asked.fast).toBeGreaterThan(5);
+  await expect.poll(() => asked.fast).toBeGreaterThan(5);
   expect(asked.slow).toBe(1);
   waits.reject(fail("APP_NOT_FOUND"));
-  await soon(() => ends).toEqual(["APP_NOT_FOUND"]);
+  await expect.poll(() => ends).toEqual(["APP_NOT_FOUND"]);
 });
 
 test("a process that may not admit requests any more ends all streams, also those whose check waits", async () => {
@@ -101,8 +100,8 @@ test("a process that may not admit requests any more ends all streams, also thos
     () => {},
   );
   onTestFinished(() => ticking.stop());
-  await soon(() => ticks).toBeGreaterThan(3);
+  await expect.poll(() => ticks).toBeGreaterThan(3);
   expect(ends).toEqual([]);
   holds = false;
-  await soon(() => ends).toEqual(["UNAVAILABLE true", "UNAVAILABLE true"]);
+  await expect.poll(() => ends).toEqual(["UNAVAILABLE true", "UNAVAILABLE true"]);
 });

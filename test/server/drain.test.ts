@@ -9,7 +9,6 @@ import { h2cRefusal, h2cRequest, h2cSession } from "../harness/h2c-client.ts";
 import { openConnections } from "../harness/open-sockets.ts";
 import { answersIn, rawSocket } from "../harness/raw-socket.ts";
 import { echoHandler, jsonAnswer, type ServedHandler, serveForTest } from "../harness/served-handler.ts";
-import { soon } from "../harness/soon.ts";
 
 /**
  * A time for the first bytes so long that only the drain itself can close a silent connection in
@@ -88,9 +87,9 @@ test("a running request succeeds, its answer says that its connection closes, an
   client.send(get);
   const session = await h2cSession(server.url);
   const over2 = h2cRequest(session, { ":path": "/" });
-  await soon(() => finish.length).toBe(2);
+  await expect.poll(() => finish.length).toBe(2);
   const whole = drained(server);
-  await soon(() => session.closed).toBe(true);
+  await expect.poll(() => session.closed).toBe(true);
   expect(await rawSocket({ port: server.port }).closed()).toBe("");
   for (const one of finish) one();
   const [answer] = answersIn(await client.closed());
@@ -104,13 +103,13 @@ test("after a drain delay the port stays open while a request runs: a balancer e
   const server = await served(drainable);
   const client = rawSocket({ port: server.port });
   client.send(get);
-  await soon(() => finish.length).toBe(1);
+  await expect.poll(() => finish.length).toBe(1);
   const whole = drained(server, { delayMs: 1 });
   const session = await h2cSession(server.url);
-  await soon(() => session.closed).toBe(true);
+  await expect.poll(() => session.closed).toBe(true);
   const probe = rawSocket({ port: server.port });
   probe.send(get);
-  await soon(() => finish.length).toBe(2);
+  await expect.poll(() => finish.length).toBe(2);
   finish[1]!();
   const [probed] = answersIn(await probe.closed());
   expect([probed!.status, probed!.headers.get("connection")]).toEqual([200, "close"]);
@@ -125,7 +124,7 @@ test("the port is closed before the end of the drain's time, however long reques
   const server = await served(drainable);
   const client = rawSocket({ port: server.port });
   client.send(get);
-  await soon(() => finish.length).toBe(1);
+  await expect.poll(() => finish.length).toBe(1);
   const whole = drained(server, { delayMs: 1, msMax: 60_000, portClosedMs: 59_900 });
   for (;;) if ((await rawSocket({ port: server.port }).closed()) === "") break;
   finish[0]!();
@@ -171,11 +170,11 @@ test("idle and silent connections don't delay the drain", async () => {
   await idle.until(answered(1));
   const silent = rawSocket({ port: server.port });
   const session = await h2cSession(server.url);
-  await soon(() => openConnections(server.port)).toBe(3);
+  await expect.poll(() => openConnections(server.port)).toBe(3);
   await drained(server);
   await Promise.all([idle.closed(), silent.closed()]);
-  await soon(() => session.destroyed).toBe(true);
-  await soon(() => openConnections(server.port)).toBe(0);
+  await expect.poll(() => session.destroyed).toBe(true);
+  await expect.poll(() => openConnections(server.port)).toBe(0);
 });
 
 test("a request that still runs at the drain's end is refused with the reason, counted, and its connection closed", async () => {
@@ -185,7 +184,7 @@ test("a request that still runs at the drain's end is refused with the reason, c
   client.send(get);
   const session = await h2cSession(server.url);
   const over2 = h2cRequest(session, { ":path": "/" });
-  await soon(() => finish.length).toBe(2);
+  await expect.poll(() => finish.length).toBe(2);
   expect(await drained(server, { msMax: 200 })).toEqual({ aborted: 2 });
   const [answer] = answersIn(await client.closed());
   expect([answer!.status, answer!.headers.get("x-should-retry"), answer!.body]).toEqual([
@@ -205,7 +204,7 @@ test("a body that has not arrived by the drain's end is given up, and the reques
   });
   const client = rawSocket({ port: server.port });
   client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1");
-  await soon(() => server.requests.running()).toBe(1);
+  await expect.poll(() => server.requests.running()).toBe(1);
   expect(await drained(server, { msMax: 100 })).toEqual({ aborted: 1 });
   expect(answersIn(await client.closed())[0]!.status).toBe(503);
   expect(told).toMatchObject(["gone", { reason: "UNAVAILABLE" }]);
@@ -215,7 +214,7 @@ test("a handler that ignores its signal can't delay the process: its connection 
   const server = await served(() => new Promise(() => undefined));
   const client = rawSocket({ port: server.port });
   client.send(get);
-  await soon(() => server.requests.running()).toBe(1);
+  await expect.poll(() => server.requests.running()).toBe(1);
   const outcome = drain({
     markUnready: () => undefined,
     drainables: [server.listener],
@@ -236,7 +235,7 @@ test("an answer that had begun to stream when the drain began is the last on its
   const client = rawSocket({ port: server.port });
   client.socket.pause();
   client.send(get);
-  await soon(() => server.requests.running()).toBe(1);
+  await expect.poll(() => server.requests.running()).toBe(1);
   const whole = drained(server);
   await idle.closed();
   client.socket.resume();
@@ -257,7 +256,7 @@ test("under load from keep-alive clients over HTTP/1.1 and HTTP/2, no request fa
     ...Array.from({ length: 8 }, () => loopOverHttp1(server.port)),
     ...sessions.map(loopOverHttp2),
   ];
-  await soon(() => clients.every((client) => client.served() >= 20)).toBe(true);
+  await expect.poll(() => clients.every((client) => client.served() >= 20)).toBe(true);
   const whole = drained(server);
   // Each client stops by itself after an answer that closes its connection, and fails if a request
   // gets no answer.

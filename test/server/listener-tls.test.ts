@@ -8,7 +8,6 @@ import { h2cRequest } from "../harness/h2c-client.ts";
 import { openConnections } from "../harness/open-sockets.ts";
 import { rawSocket, rawTlsSocket } from "../harness/raw-socket.ts";
 import { echoHandler, type ServedHandler, serveHandler } from "../harness/served-handler.ts";
-import { soon } from "../harness/soon.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const folders = createTempFolders();
@@ -72,7 +71,9 @@ withTls(
       refused.send(get);
       expect(await refused.closed()).toBe("");
     }
-    await soon(() => server.events.filter((event) => event.kind === "connection_failed").length).toBe(2);
+    await expect
+      .poll(() => server.events.filter((event) => event.kind === "connection_failed").length)
+      .toBe(2);
   },
 );
 
@@ -128,5 +129,5 @@ withTls("destroy closes TLS connections too", async () => {
   other.listener.destroy();
   await idle.closed();
   await other.listener.drained();
-  await soon(() => openConnections(other.port)).toBe(0);
+  await expect.poll(() => openConnections(other.port)).toBe(0);
 });

@@ -10,7 +10,6 @@ import { h2cAnswer, h2cRequest, h2cSession } from "../harness/h2c-client.ts";
 import { openConnections, openSockets } from "../harness/open-sockets.ts";
 import { answersIn, rawSocket } from "../harness/raw-socket.ts";
 import { echoHandler, jsonAnswer, serveForTest as served, serveHandler } from "../harness/served-handler.ts";
-import { soon } from "../harness/soon.ts";
 
 const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const shortTimes = { headersMsMax: 200, requestMsMax: 400, checkIntervalMs: 50 };
@@ -77,7 +76,7 @@ test("over HTTP/2 a slow body ends only its stream, and a slow handshake ends it
   const silent = rawSocket({ port });
   silent.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
   await silent.closed();
-  await soon(() => openConnections(port)).toBe(0);
+  await expect.poll(() => openConnections(port)).toBe(0);
 });
 
 test("an idle session is closed, and one with a running request is not", async () => {
@@ -89,7 +88,7 @@ test("an idle session is closed, and one with a running request is not", async (
   const { url, requests } = await served(handler, { limits: { keepAliveMs: 1_000, checkIntervalMs: 10 } });
   const busy = await h2cSession(url);
   const answer = h2cRequest(busy, { ":path": "/" });
-  await soon(() => requests.running()).toBe(1);
+  await expect.poll(() => requests.running()).toBe(1);
   for (let round = 0; round < 2; round += 1) await once(await h2cSession(url), "close");
   expect(busy.closed).toBe(false);
   finish();
@@ -105,8 +104,8 @@ test("half a HEADERS frame does not keep a session open, even if the client neve
   // HEADERS on stream 1 with a length of 16,000 bytes, without END_HEADERS.
   client.send(Buffer.from([0, 0x3e, 0x80, 1, 0, 0, 0, 0, 1]));
   const trickle = setInterval(() => client.send(Buffer.from([0])), 50);
-  await soon(() => openConnections(port)).toBe(1);
-  await soon(() => openConnections(port)).toBe(0);
+  await expect.poll(() => openConnections(port)).toBe(1);
+  await expect.poll(() => openConnections(port)).toBe(0);
   clearInterval(trickle);
   client.socket.destroy();
 });
@@ -325,11 +324,11 @@ test("a CONNECT behind other requests ends them with its connection", async () =
   const { port, requests } = await served(() => new Promise(() => undefined));
   const client = rawSocket({ port });
   client.send(`${get}${get}`);
-  await soon(() => requests.running()).toBe(2);
+  await expect.poll(() => requests.running()).toBe(2);
   client.send("CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n");
   expectParserRefusal(await client.closed(), 405, "method_not_allowed");
   expect(answersIn(client.heard())[0]!.headers.get("x-should-retry")).toBe("false");
-  await soon(() => requests.running()).toBe(0);
+  await expect.poll(() => requests.running()).toBe(0);
 });
 
 test("a refusal in place of the answer to a running request says that repeating it may do its work twice", async () => {
@@ -338,10 +337,10 @@ test("a refusal in place of the answer to a running request says that repeating 
   const shouldRetry = async (behind: string, before = get) => {
     const client = rawSocket({ port });
     client.send(before);
-    await soon(() => requests.running()).toBe(1);
+    await expect.poll(() => requests.running()).toBe(1);
     client.send(behind);
     const [answer] = answersIn(await client.closed());
-    await soon(() => requests.running()).toBe(0);
+    await expect.poll(() => requests.running()).toBe(0);
     return [answer?.status, answer?.headers.get("x-should-retry")];
   };
   expect(await shouldRetry("rubbish\r\n\r\n")).toEqual([400, "false"]);
@@ -382,13 +381,13 @@ test("requests past the bound that were pipelined are refused after the answers 
   const { port, requests, refusals } = await served(handler, { limits: { requestsPerConnectionMax: 2 } });
   const client = rawSocket({ port });
   client.send(get.repeat(5));
-  await soon(() => waiting.length).toBe(2);
+  await expect.poll(() => waiting.length).toBe(2);
   for (const answer of waiting.toReversed()) answer();
   const answers = answersIn(await client.closed());
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 503]);
   expect(JSON.parse(answers[2]!.body).error.code).toBe("unavailable");
   expect(refusals).toHaveLength(1);
-  await soon(() => requests.running()).toBe(0);
+  await expect.poll(() => requests.running()).toBe(0);
 });
 
 test("an idle connection is closed after the announced time, and no request on it is lost before", async () => {
@@ -434,16 +433,16 @@ test("an answer that its caller does not read is given up, over HTTP/1.1 and HTT
   const client = rawSocket({ port });
   client.socket.pause();
   client.send(get);
-  await soon(() => requests.running()).toBe(1);
+  await expect.poll(() => requests.running()).toBe(1);
   const session = await h2cSession(url);
   // Never read, so that its window stays closed.
   const stream = session.request({ ":path": "/" });
   stream.on("error", () => undefined);
-  await soon(() => requests.running()).toBe(2);
-  await soon(() => requests.running()).toBe(0);
+  await expect.poll(() => requests.running()).toBe(2);
+  await expect.poll(() => requests.running()).toBe(0);
   client.socket.destroy();
   session.destroy();
-  await soon(() => openConnections(port)).toBe(0);
+  await expect.poll(() => openConnections(port)).toBe(0);
 });
 
 test("a request that only waits for its answer is not closed as stalled", async () => {
@@ -481,11 +480,11 @@ test("streams above the bound are refused", async () => {
   const session = await h2cSession(url);
   for (let opened = 0; opened < 5; opened += 1)
     session.request({ ":path": "/" }).on("error", () => undefined);
-  await soon(() => requests.running()).toBe(3);
+  await expect.poll(() => requests.running()).toBe(3);
   // Node's own client holds the other requests back. As streams end it sends them, and never has
   // more than three open.
   session.destroy();
-  await soon(() => requests.running()).toBe(0);
+  await expect.poll(() => requests.running()).toBe(0);
 });
 
 test("a session that opens and resets streams without end is closed, and no request reaches a handler (CVE-2023-44487)", async () => {
@@ -528,12 +527,12 @@ test("connections above the listener's bound are closed, and a freed place is us
   const { port, events } = await served(echoHandler, { connectionsMax: 2 });
   const first = rawSocket({ port });
   const second = rawSocket({ port });
-  await soon(() => openConnections(port)).toBe(2);
+  await expect.poll(() => openConnections(port)).toBe(2);
   const third = rawSocket({ port });
   expect(await third.closed()).toBe("");
   expect(events).toEqual([{ kind: "connection_refused", by: "total", address: "127.0.0.1" }]);
   first.socket.destroy();
-  await soon(() => openConnections(port)).toBe(1);
+  await expect.poll(() => openConnections(port)).toBe(1);
   const fourth = rawSocket({ port });
   fourth.send(get);
   await fourth.until(answered(1));
@@ -547,13 +546,13 @@ test("the connections of one address are bounded, over HTTP/1.1 and HTTP/2, but 
   });
   const first = rawSocket({ port });
   const session = await h2cSession(url);
-  await soon(() => openConnections(port)).toBe(2);
+  await expect.poll(() => openConnections(port)).toBe(2);
   const third = rawSocket({ port });
   expect(await third.closed()).toBe("");
   expect(events).toEqual([{ kind: "connection_refused", by: "address", address: "127.0.0.1" }]);
   session.destroy();
   first.socket.destroy();
-  await soon(() => openConnections(port)).toBe(0);
+  await expect.poll(() => openConnections(port)).toBe(0);
   const again = rawSocket({ port });
   again.send(get);
   await again.until(answered(1));
@@ -591,7 +590,7 @@ test("callers that reset their connections at any moment end only those connecti
       }),
     );
   }
-  await soon(openSockets).toBeLessThanOrEqual(socketsBefore);
+  await expect.poll(openSockets).toBeLessThanOrEqual(socketsBefore);
   expect(openConnections(port)).toBe(0);
   expect(requests.running()).toBe(0);
   const after = rawSocket({ port });

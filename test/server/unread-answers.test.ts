@@ -7,7 +7,6 @@ import { UnreadAnswers } from "#src/server/unread-answers.ts";
 import { h2cAnswer, h2cRequest, h2cSession } from "../harness/h2c-client.ts";
 import { answersIn, rawSocket } from "../harness/raw-socket.ts";
 import { type ServedHandlerOptions, serveForTest } from "../harness/served-handler.ts";
-import { soon } from "../harness/soon.ts";
 
 const answerBytes = 10_000;
 
@@ -50,7 +49,7 @@ test("past its own bound a session is refused new streams before its handler, an
   const { url, unread } = await served({ unreadBytesPerConnectionMax: answerBytes }, counting);
   const shut = await shutSession(url);
   const held = h2cAnswer(shut.request(path(answerBytes)));
-  await soon(() => unread.bytes).toBe(answerBytes);
+  await expect.poll(() => unread.bytes).toBe(answerBytes);
 
   const refused = shut.request({ ":method": "POST", ":path": "/1" }).end();
   const [head] = await once(refused, "response");
@@ -61,7 +60,7 @@ test("past its own bound a session is refused new streams before its handler, an
   expect((await h2cRequest(other, path(1))).status).toBe(200);
   shut.settings({ initialWindowSize: 65_535 });
   expect((await held).body).toHaveLength(answerBytes);
-  await soon(() => unread.bytes).toBe(0);
+  await expect.poll(() => unread.bytes).toBe(0);
   expect((await h2cRequest(shut, path(1))).status).toBe(200);
   for (const session of [shut, other]) session.destroy();
 });
@@ -70,7 +69,7 @@ test("an answer for which the process has no room is replaced by a refusal that 
   const { url, port, unread, refusals, successes } = await served({ unreadBytesMax: 2 * answerBytes });
   const shut = await shutSession(url);
   shut.request(path(answerBytes)).on("error", () => undefined);
-  await soon(() => unread.bytes).toBe(answerBytes);
+  await expect.poll(() => unread.bytes).toBe(answerBytes);
 
   const over2 = await h2cSession(url);
   const post = await h2cRequest(over2, { ":method": "POST", ...path(answerBytes) });
@@ -87,7 +86,7 @@ test("an answer for which the process has no room is replaced by a refusal that 
   expect(refusals.map(({ reason }) => reason)).toEqual(["UNAVAILABLE", "UNAVAILABLE", "UNAVAILABLE"]);
   expect(successes).toHaveLength(2);
   for (const session of [shut, over2]) session.destroy();
-  await soon(() => unread.bytes).toBe(0);
+  await expect.poll(() => unread.bytes).toBe(0);
 });
 
 test("the last quarter of the room is kept for connections that hold little", async () => {
@@ -95,7 +94,7 @@ test("the last quarter of the room is kept for connections that hold little", as
   const { url, unread } = await served(limits);
   const shut = await shutSession(url);
   for (let at = 0; at < 3; at += 1) shut.request(path(answerBytes)).on("error", () => undefined);
-  await soon(() => unread.bytes).toBe(3 * answerBytes);
+  await expect.poll(() => unread.bytes).toBe(3 * answerBytes);
 
   const [refused] = await once(shut.request(path(1)), "response");
   expect(refused[":status"]).toBe(503);
@@ -117,7 +116,7 @@ test("a chunk of a stream that its process has no room for ends the stream, and 
   const stream = shut.request({ ":path": "/" }).on("error", () => undefined);
   await new Promise<void>((resolve) => stream.once("close", resolve));
   expect(stream.rstCode).not.toBe(0);
-  await soon(() => unread.bytes).toBe(0);
+  await expect.poll(() => unread.bytes).toBe(0);
   shut.destroy();
 });
 
@@ -136,6 +135,6 @@ test("a connection that pipelines more requests than it may have at once is clos
   await five.closed();
   expect(handled).toBe(4);
   expect(events).toEqual([expect.objectContaining({ kind: "connection_closed", by: "pipelined_requests" })]);
-  await soon(() => [requests.running(), unread.bytes]).toEqual([0, 0]);
+  await expect.poll(() => [requests.running(), unread.bytes]).toEqual([0, 0]);
   four.socket.destroy();
 });

@@ -9,7 +9,6 @@ import { eventually, whileDisturbed } from "../../harness/eventually.ts";
 import { fleetOfRedis } from "../../harness/fleet-of-redis.ts";
 import { freePort } from "../../harness/free-port.ts";
 import { clientOfTest, describeOnRedis, type RedisServer, redisOfTest } from "../../harness/redis-server.ts";
-import { soon } from "../../harness/soon.ts";
 import { openTcpProxy } from "../../harness/tcp-proxy.ts";
 
 /** No test takes so long that a request leaves it. */
@@ -96,12 +95,12 @@ describeOnRedis("while Redis does not answer", () => {
       expect(members.map(({ passed }) => passed)).toEqual([5, 5, 5]);
       await fault.begin();
       for (const member of members) {
-        await soon(() => spend(member)).toBe("share");
+        await expect.poll(() => spend(member)).toBe("share");
         for (let n = 0; n < 30; n++) await spend(member);
       }
       expect(members.map(({ passed }) => passed)).toEqual([20, 20, 20]);
       await fault.end();
-      for (const { limiter } of members) await soon(() => limiter.mode()).toBe("shared");
+      for (const { limiter } of members) await expect.poll(() => limiter.mode()).toBe("shared");
       for (const member of members) await spend(member);
       // Redis may have lost what it counted: what they admitted without it still counts here.
       expect(members.map(({ passed }) => passed)).toEqual([20, 20, 20]);
@@ -123,7 +122,7 @@ describeOnRedis("while Redis does not answer", () => {
       await Promise.all(parked);
       // Only the first had its whole time. The others ended with it.
       server.thaw();
-      await soon(() => limiter.mode()).toBe("shared");
+      await expect.poll(() => limiter.mode()).toBe("shared");
       expect(await admin.lLen("keyrun:fleet:{team}:log")).toBe(7);
     }));
 });

@@ -7,7 +7,6 @@ import type { LimitMode } from "#src/metrics/metrics.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { fleetOfRedis } from "../../harness/fleet-of-redis.ts";
 import { clientOfTest, describeOnRedis, type RedisServer, redisOfTest } from "../../harness/redis-server.ts";
-import { soon } from "../../harness/soon.ts";
 import { openTcpProxy } from "../../harness/tcp-proxy.ts";
 
 const windowMs = 60_000;
@@ -103,11 +102,13 @@ describeOnRedis("the Redis of a fleet", () => {
     const way = await openWay(own);
     const one = await openFleet("aaaa")(way.url);
     way.lead(foreign);
-    await soon(() => one.troubles.at(-1)).toMatch(/another fleet, of id bbbb, and this one has id aaaa/);
+    await expect
+      .poll(() => one.troubles.at(-1))
+      .toMatch(/another fleet, of id bbbb, and this one has id aaaa/);
     expect(one.limiter.mode()).toBe("refuse");
     await expect(one.limiter.spend("team", limit, 1)).rejects.toThrow();
     way.lead(own);
-    await soon(() => one.modes).toEqual(["refuse", "shared"]);
+    await expect.poll(() => one.modes).toEqual(["refuse", "shared"]);
   });
 
   test("is not changed for an empty one while another instance counts in it, but when none does", async () => {
@@ -117,13 +118,13 @@ describeOnRedis("the Redis of a fleet", () => {
     const [first, second] = [await openOne(ways[0].url), await openOne(ways[1].url)];
     expect(second.mark()).toBe(first.mark());
     ways[0].lead(empty);
-    await soon(() => first.troubles.at(-1)).toMatch(
-      /another Redis than the one in which the other instances/,
-    );
+    await expect
+      .poll(() => first.troubles.at(-1))
+      .toMatch(/another Redis than the one in which the other instances/);
     expect(first.limiter.mode()).toBe("refuse");
     expect(second.limiter.mode()).toBe("shared");
     ways[1].lead(empty);
-    await soon(() => [first.limiter.mode(), second.limiter.mode()]).toEqual(["shared", "shared"]);
+    await expect.poll(() => [first.limiter.mode(), second.limiter.mode()]).toEqual(["shared", "shared"]);
     expect(second.mark()).toBe(first.mark());
     const spends = [first, second].map(({ limiter }) => limiter.spend("team", limit, limit));
     expect((await Promise.all(spends)).filter(({ accepted }) => accepted)).toHaveLength(1);
@@ -136,12 +137,12 @@ describeOnRedis("the Redis of a fleet", () => {
     const client = await clientOfTest(server);
     const [before] = await client.lRange("keyrun:fleet", 0, -1);
     await client.flushAll();
-    await soon(() => client.lRange("keyrun:fleet", 0, -1)).toEqual([before]);
+    await expect.poll(() => client.lRange("keyrun:fleet", 0, -1)).toEqual([before]);
     expect([first.modes, second.modes]).toEqual([[], []]);
     await server.kill();
-    await soon(() => [first.modes, second.modes]).toEqual([["refuse"], ["refuse"]]);
+    await expect.poll(() => [first.modes, second.modes]).toEqual([["refuse"], ["refuse"]]);
     const back = await clientOfTest(await redisOfTest([], server.port));
-    await soon(() => [first.limiter.mode(), second.limiter.mode()]).toEqual(["shared", "shared"]);
+    await expect.poll(() => [first.limiter.mode(), second.limiter.mode()]).toEqual(["shared", "shared"]);
     expect(await back.lRange("keyrun:fleet", 0, -1)).toEqual([`aaaa ${first.mark()}`]);
     expect(second.mark()).toBe(first.mark());
   });
@@ -151,9 +152,9 @@ describeOnRedis("the Redis of a fleet", () => {
     const openOne = openFleet("aaaa");
     const first = await openOne(own.url);
     const second = await openOne(other.url);
-    await soon(() => second.troubles.at(-1)).toMatch(
-      /another Redis than the one in which the other instances/,
-    );
+    await expect
+      .poll(() => second.troubles.at(-1))
+      .toMatch(/another Redis than the one in which the other instances/);
     expect(second.limiter.mode()).toBe("refuse");
     expect(first.modes).toEqual([]);
   });

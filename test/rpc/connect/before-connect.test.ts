@@ -1,25 +1,19 @@
 import type { DescMethodUnary } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import { reasons } from "#src/refusal/reasons.ts";
 import { ConformanceService, conformanceService } from "../../conformance/conformance-service.ts";
-import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
+import { closedAtEnd } from "../../harness/closed-at-end.ts";
+import { startKeyrun } from "../../harness/keyrun.ts";
 import { serveRpcs } from "../../harness/rpc-listener.ts";
-import type { ServedHandler } from "../../harness/served-handler.ts";
 
-let keyrun: Keyrun;
-let conformance: ServedHandler;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-  conformance = await serveRpcs([{ service: ConformanceService, implementation: conformanceService }]);
-});
+const keyrun = closedAtEnd(await startKeyrun());
+const conformance = await serveRpcs([{ service: ConformanceService, implementation: conformanceService }]);
 
 afterAll(async () => {
-  await keyrun.close();
   conformance.listener.destroy();
 });
 

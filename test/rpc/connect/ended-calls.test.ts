@@ -1,14 +1,10 @@
 import { once } from "node:events";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
+import { closedAtEnd } from "../../harness/closed-at-end.ts";
 import { h2cSession } from "../../harness/h2c-client.ts";
-import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
-import { soon } from "../../harness/soon.ts";
+import { startKeyrun } from "../../harness/keyrun.ts";
 
-let keyrun: Keyrun;
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-});
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
 
 const reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 const series = (entry: string, outcome: string, status: number) =>
@@ -30,7 +26,7 @@ test("a stream of messages that its caller resets counts once as cancelled, and 
   await new Promise<void>((resolve) => session.ping(() => resolve()));
   // Resets it; `close` would end the messages first.
   stream.destroy();
-  await soon(() => lines("CANCELLED").length).toBe(1);
+  await expect.poll(() => lines("CANCELLED").length).toBe(1);
   // What ends with its connection has ended.
   session.close();
   await once(session, "close");

@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
+import { closedAtEnd } from "../../harness/closed-at-end.ts";
 import {
   cancelFrame,
   dataFrame,
@@ -8,17 +9,10 @@ import {
   h2Opening,
   headersFrame,
 } from "../../harness/h2-frames.ts";
-import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
+import { startKeyrun } from "../../harness/keyrun.ts";
 import { type RawSocket, rawSocket } from "../../harness/raw-socket.ts";
-import { soon } from "../../harness/soon.ts";
 
-let keyrun: Keyrun;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
 
 const reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 const watch = "/keyrun.v1.KeyService/WatchKeys";
@@ -62,7 +56,7 @@ test.each(cases)(
     ways[way]?.(client);
     const lines = () => keyrun.logLines.slice(before).map((line) => JSON.parse(line));
     const refused = () => lines().filter(({ reason }) => reason !== undefined);
-    await soon(() => refused().length).toBeGreaterThan(0);
+    await expect.poll(() => refused().length).toBeGreaterThan(0);
     expect(refused()).toMatchObject([{ reason: "CANCELLED" }]);
     expect(lines().filter(({ level }) => level !== "debug")).toEqual([]);
     client.socket.destroy();

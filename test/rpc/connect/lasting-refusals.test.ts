@@ -1,14 +1,14 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { fail } from "#src/refusal/refusal.ts";
-import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
+import { closedAtEnd } from "../../harness/closed-at-end.ts";
+import { startKeyrun } from "../../harness/keyrun.ts";
 import { postConnect } from "../../harness/post-connect.ts";
 
-let keyrun: Keyrun;
 let key = "";
 let isFull = false;
 
-beforeAll(async () => {
-  keyrun = await startKeyrun({
+const keyrun = closedAtEnd(
+  await startKeyrun({
     settings: { KEYRUN_PLAN_LIMITS: "free=2" },
     onStores: (stores) => ({
       ...stores,
@@ -17,12 +17,10 @@ beforeAll(async () => {
         insert: (...asked) => (isFull ? Promise.reject(fail("STORE_FULL")) : stores.keys.insert(...asked)),
       },
     }),
-  });
-  key = (await keyrun.newKey("demo")).value;
-  isFull = true;
-});
-
-afterAll(() => keyrun.close());
+  }),
+);
+key = (await keyrun.newKey("demo")).value;
+isFull = true;
 
 async function refusalOf(response: Response) {
   const { code, details = [] } = (await response.json()) as {

@@ -1,14 +1,9 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
+import { expect, test } from "vitest";
+import { closedAtEnd } from "../../harness/closed-at-end.ts";
+import { startKeyrun } from "../../harness/keyrun.ts";
 import { postConnect } from "../../harness/post-connect.ts";
 
-let keyrun: Keyrun;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
 
 const run = "/keyrun.v1.RunService/RunApp";
 const watch = "/keyrun.v1.KeyService/WatchKeys";

@@ -1,20 +1,16 @@
 import { setImmediate as turn } from "node:timers/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { unlimitedReservation } from "#src/limit/byte-budget.ts";
 import { wholeMessages } from "#src/rpc/connect/call-route.ts";
+import { closedAtEnd } from "../../harness/closed-at-end.ts";
 import { collectGarbage } from "../../harness/collect-garbage.ts";
-import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
+import { startKeyrun } from "../../harness/keyrun.ts";
 import { rawSocket } from "../../harness/raw-socket.ts";
 
-let keyrun: Keyrun;
 let key = "";
 
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-  key = (await keyrun.newKey("demo")).value;
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
+key = (await keyrun.newKey("demo")).value;
 
 const chunks = 200_000;
 const message = Buffer.from(JSON.stringify({ appId: "echo", text: "x".repeat(chunks) }));

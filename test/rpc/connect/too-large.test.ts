@@ -1,17 +1,13 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { closedAtEnd } from "../../harness/closed-at-end.ts";
 import { h2cAnswer, h2cRequest, h2cSession } from "../../harness/h2c-client.ts";
-import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
+import { startKeyrun } from "../../harness/keyrun.ts";
 import { rawSocket } from "../../harness/raw-socket.ts";
 
-let keyrun: Keyrun;
 let key = "";
 
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-  key = (await keyrun.newKey("demo")).value;
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
+key = (await keyrun.newKey("demo")).value;
 
 // The timer that would cut off the rest of a body never fires: the answers come without it.
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));

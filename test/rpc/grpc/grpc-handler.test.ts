@@ -1,7 +1,7 @@
 import { gzipSync } from "node:zlib";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { anyUnpack } from "@bufbuild/protobuf/wkt";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { StatusSchema } from "#gen/google/rpc/status_pb.ts";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
@@ -10,32 +10,22 @@ import { RunAppRequestSchema, RunAppResponseSchema, RunService } from "#gen/keyr
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import { type Reason, rowOf } from "#src/refusal/reasons.ts";
 import { frameOf, prefixBytes } from "#src/rpc/grpc/frame.ts";
+import { closedAtEnd } from "../../harness/closed-at-end.ts";
 import { h2cSession } from "../../harness/h2c-client.ts";
-import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
+import { startKeyrun } from "../../harness/keyrun.ts";
 import { openGrpcCall, type RawGrpcAnswer } from "../../harness/raw-grpc.ts";
 import { startScriptedApp } from "../../harness/scripted-app.ts";
-import { soon } from "../../harness/soon.ts";
 
 const bytesMax = 4096;
 const path = "/keyrun.v1.RunService/RunApp";
-let keyrun: Keyrun;
-let app: Awaited<ReturnType<typeof startScriptedApp>>;
-let session: Awaited<ReturnType<typeof h2cSession>>;
 let authorization: string;
 
-beforeAll(async () => {
-  app = await startScriptedApp();
-  keyrun = await startKeyrun({ settings: { KEYRUN_BODY_BYTES_MAX: String(bytesMax) } });
-  await keyrun.apps.createApp({ app: { id: "scripted", backend: app.backend } });
-  session = await h2cSession(keyrun.publicUrl);
-});
+const app = closedAtEnd(await startScriptedApp());
+const keyrun = closedAtEnd(await startKeyrun({ settings: { KEYRUN_BODY_BYTES_MAX: String(bytesMax) } }));
+await keyrun.apps.createApp({ app: { id: "scripted", backend: app.backend } });
+const session = closedAtEnd(await h2cSession(keyrun.publicUrl));
 beforeEach(async () => {
   authorization = `Bearer ${(await keyrun.newKey(await keyrun.newTeam())).value}`;
-});
-afterAll(async () => {
-  session.close();
-  await keyrun.close();
-  await app.close();
 });
 
 function frame(text: string, appId = "echo"): Uint8Array {
@@ -179,7 +169,7 @@ test("a caller that disconnects ends its run", async () => {
   await app.waits(1);
   stream.close(8);
   await gone;
-  await soon(() => keyrun.metric("keyrun_runs_running")).toBe(0);
+  await expect.poll(() => keyrun.metric("keyrun_runs_running")).toBe(0);
 });
 
 describe("this handler and Connect's handler refuse a call alike", () => {

@@ -1,18 +1,16 @@
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import { createBackgroundRuns } from "#src/run/background/background-runs.ts";
 import { createRunSlots } from "#src/run/run-slots.ts";
 import { createWatchRights } from "#src/run/watch-rights.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { tempFolders } from "../../harness/closed-at-end.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { serviceCall } from "../../harness/service-call.ts";
-import { soon } from "../../harness/soon.ts";
 import { newAppOf } from "../../harness/store-records.ts";
-import { createTempFolders } from "../../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(() => folders.remove());
+const folders = tempFolders();
 
 test("a caller that loses its right is refused at once while the store fails, and its slot is free", async () => {
   const stores = await openSqliteStores({ dataDir: folders.create() });
@@ -63,5 +61,5 @@ test("a caller that loses its right is refused at once while the store fails, an
 
   storeFails = false;
   for (const retry of retries) retry();
-  await soon(() => stores.backgroundRuns.find("run_1")).toBeUndefined();
+  await expect.poll(() => stores.backgroundRuns.find("run_1")).toBeUndefined();
 });

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import { type BackgroundRequest, createBackgroundRuns } from "#src/run/background/background-runs.ts";
@@ -8,29 +8,20 @@ import { createRunSlots } from "#src/run/run-slots.ts";
 import type { Run } from "#src/run/runner.ts";
 import { createWatchRights } from "#src/run/watch-rights.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
-import type { Stores } from "#src/store/stores.ts";
+import { closedAtEnd, tempFolders } from "../../harness/closed-at-end.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { serviceCall } from "../../harness/service-call.ts";
-import { soon } from "../../harness/soon.ts";
 import { newAppOf } from "../../harness/store-records.ts";
-import { createTempFolders } from "../../harness/temp-folders.ts";
 
-const folders = createTempFolders();
+const folders = tempFolders();
 const app = { ...newAppOf({ id: "counted" }), version: 1 };
 /** Those that are registered now, and whether an instance can tell. */
 let live: Set<string>;
 let knowsOthers: boolean;
-let stores: Stores;
 /** What the store does with the end of a run. */
 let ends: "works" | "fails";
 
-beforeAll(async () => {
-  stores = await openSqliteStores({ dataDir: folders.create() });
-});
-afterAll(async () => {
-  await stores.close();
-  folders.remove();
-});
+const stores = closedAtEnd(await openSqliteStores({ dataDir: folders.create() }));
 beforeEach(() => {
   live = new Set();
   ends = "works";
@@ -112,7 +103,7 @@ test("a run whose owner is gone is interrupted by another after two looks, and n
   await look();
   expect(await stateOf(id)).toBe("running");
   await look();
-  await soon(() => stateOf(id)).toBe("run_interrupted");
+  await expect.poll(() => stateOf(id)).toBe("run_interrupted");
   // It comes back: the end stands.
   one.held.get(id)?.answer();
   await one.runs.idle();
@@ -152,7 +143,7 @@ test("nobody is taken for gone while this instance can't tell", async () => {
   await look();
   expect(await stateOf(id)).toBe("running");
   await look();
-  await soon(() => stateOf(id)).toBe("run_interrupted");
+  await expect.poll(() => stateOf(id)).toBe("run_interrupted");
   await other.runs.close();
   one.held.get(id)?.answer();
   await one.runs.idle();
@@ -179,7 +170,7 @@ test("an instance that is not told notices by itself that its run has an end", a
   expect(other.told).toEqual([]);
   await other.runs.cancel((await other.runs.find(id))!);
   await look();
-  await soon(() => one.held.has(id)).toBe(false);
+  await expect.poll(() => one.held.has(id)).toBe(false);
   expect(one.held.has(stays)).toBe(true);
   one.held.get(stays)?.answer();
   await one.runs.close();
@@ -197,7 +188,7 @@ test("an end that the store can't take is told only once it is written", async (
   });
   ends = "fails";
   one.held.get(id)?.answer();
-  await soon(() => one.problems.length).toBe(1);
+  await expect.poll(() => one.problems.length).toBe(1);
   expect(told).toBeUndefined();
   ends = "works";
   await waiting;

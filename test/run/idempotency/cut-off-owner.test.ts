@@ -7,14 +7,13 @@ import type { RunRecordStore } from "#src/run/idempotency/run-record-store.ts";
 import { runBounds } from "#src/run/run-bounds.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
+import { tempFolders } from "../../harness/closed-at-end.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { createMongoDatabases } from "../../harness/mongo-databases.ts";
 import { storesOfTier } from "../../harness/needs.ts";
 import { openMongoForTest } from "../../harness/open-mongo.ts";
 import { serviceCall } from "../../harness/service-call.ts";
-import { soon } from "../../harness/soon.ts";
 import { newAppOf } from "../../harness/store-records.ts";
-import { createTempFolders } from "../../harness/temp-folders.ts";
 import { noBackgroundRuns } from "../no-background-runs.ts";
 
 const timeoutMs = 10_000;
@@ -24,10 +23,9 @@ const ownerMsMax = timeoutMs + runBounds.runSlackMs + runBounds.outcomeRetryMsMa
 /** What a run holds of the memory budget until its outcome is written, beside its text. */
 const heldBytes = 100_000;
 
-const folders = createTempFolders();
+const folders = tempFolders();
 const databases = createMongoDatabases();
 afterAll(async () => {
-  folders.remove();
   await databases.drop();
 });
 
@@ -88,7 +86,7 @@ function instanceOn(records: RunRecordStore, app: { starts: number; plan: Plan }
     /** Resolves once the changes that wait were tried again. */
     async retried(): Promise<void> {
       const { writes } = way;
-      await soon(() => way.writes).toBeGreaterThan(writes);
+      await expect.poll(() => way.writes).toBeGreaterThan(writes);
     },
   };
 }
@@ -131,7 +129,7 @@ describe.each(openers)("a repeat elsewhere of a run, on %s,", (_, open) => {
       expect(owner.bytes.bytes).toBeGreaterThanOrEqual(heldBytes);
       expect(owner.bytes.given).toBe(0);
       owner.way.isCut = false;
-      await soon(() => owner.bytes.bytes).toBe(0);
+      await expect.poll(() => owner.bytes.bytes).toBe(0);
       pass(1);
       for (const each of [other, owner]) expect(await each.ask(order)).toBe(answer);
       expect([owner.bytes.given, app.starts]).toEqual([1, 1]);
@@ -146,7 +144,7 @@ describe.each(openers)("a repeat elsewhere of a run, on %s,", (_, open) => {
       expect(await other.ask(order)).toBe("APP_FAILED");
       // It can't ask the store, and does not tell what it has in memory.
       expect(await owner.ask(order)).toBe("UNAVAILABLE");
-      await soon(() => owner.bytes.bytes).toBe(0);
+      await expect.poll(() => owner.bytes.bytes).toBe(0);
       owner.way.isCut = false;
       for (const each of [owner, other, owner]) expect(await each.ask(order)).toBe("APP_FAILED");
       expect([owner.bytes.given, app.starts]).toEqual([1, 1]);
@@ -161,7 +159,7 @@ describe.each(openers)("a repeat elsewhere of a run, on %s,", (_, open) => {
       owner.way.isCut = false;
       await owner.retried();
       pass(ownerMsMax);
-      await soon(() => owner.bytes.bytes).toBe(0);
+      await expect.poll(() => owner.bytes.bytes).toBe(0);
       expect(await other.ask(order)).toBe("APP_FAILED");
       waits.resolve();
       for (const each of [owner, other]) expect(await each.ask(order)).toBe("APP_FAILED");
@@ -172,7 +170,7 @@ describe.each(openers)("a repeat elsewhere of a run, on %s,", (_, open) => {
       const end = Promise.withResolvers<void>();
       const { app, owner, other, pass, order } = twoInstances({ until: end.promise });
       const first = owner.ask(order);
-      await soon(() => app.starts).toBe(1);
+      await expect.poll(() => app.starts).toBe(1);
       pass(ownerMsMax);
       expect(await other.ask(order)).toBe("APP_FAILED");
       end.resolve();

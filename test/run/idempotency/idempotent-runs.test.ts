@@ -1,20 +1,18 @@
 import { createHash } from "node:crypto";
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { fail, type Refusal } from "#src/refusal/refusal.ts";
 import { createIdempotentRuns, type IdempotentRequest } from "#src/run/idempotency/idempotent-runs.ts";
 import type { RunRecordStore } from "#src/run/idempotency/run-record-store.ts";
 import { runBounds } from "#src/run/run-bounds.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { tempFolders } from "../../harness/closed-at-end.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { serviceCall } from "../../harness/service-call.ts";
-import { soon } from "../../harness/soon.ts";
 import { newAppOf } from "../../harness/store-records.ts";
-import { createTempFolders } from "../../harness/temp-folders.ts";
 import { noBackgroundRuns } from "../no-background-runs.ts";
 
-const folders = createTempFolders();
-afterAll(() => folders.remove());
+const folders = tempFolders();
 
 const app = { ...newAppOf({ id: "counted", timeoutMs: 10_000 }), version: 1 };
 const hourMs = 3_600_000;
@@ -185,7 +183,7 @@ test("a repeat on another instance is told that the run failed once its owner ca
   const other = others();
   const ownerMs =
     app.timeoutMs + runBounds.runSlackMs + runBounds.outcomeRetryMsMax + runBounds.clockSkewMsMax;
-  await soon(() => other.ask()).toBe("IDEMPOTENCY_KEY_IN_USE");
+  await expect.poll(() => other.ask()).toBe("IDEMPOTENCY_KEY_IN_USE");
   clock.advance(ownerMs - 1);
   expect(await other.ask()).toBe("IDEMPOTENCY_KEY_IN_USE");
   clock.advance(1);
@@ -211,7 +209,7 @@ test("so many repeats wait for a run as may, and the next one is refused at once
   ends.held = held.promise;
   onTestFinished(() => held.resolve());
   const first = ask();
-  await soon(() => starts.length).toBe(1);
+  await expect.poll(() => starts.length).toBe(1);
   const waiting = Array.from({ length: runBounds.runWaitersMax }, () => ask());
   expect(await ask()).toBe("IDEMPOTENCY_KEY_IN_USE");
   held.resolve();

@@ -1,5 +1,5 @@
 import { setImmediate as turn } from "node:timers/promises";
-import { afterAll, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { bounds } from "#src/bounds.ts";
 import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { unavailable } from "#src/refusal/refusal.ts";
@@ -9,13 +9,11 @@ import type { RunClaim, RunRecordChange } from "#src/run/idempotency/run-record-
 import { createRecordSweep, createRunRecords, readKeptText } from "#src/run/idempotency/run-records.ts";
 import { runBounds } from "#src/run/run-bounds.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { tempFolders } from "../../harness/closed-at-end.ts";
 import { countTurns } from "../../harness/counted-turns.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
-import { soon } from "../../harness/soon.ts";
-import { createTempFolders } from "../../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-afterAll(() => folders.remove());
+const folders = tempFolders();
 
 const hourMs = 3_600_000;
 
@@ -246,7 +244,7 @@ test("records that expired are swept, all of them in small batches, and their ro
     onFailed: (cause) => expect.unreachable(String(cause)),
   });
   sweep.start();
-  await soon(() => removed.reduce((sum, records) => sum + records, 0)).toBe(count);
+  await expect.poll(() => removed.reduce((sum, records) => sum + records, 0)).toBe(count);
   await sweep.close();
   expect(Math.max(...removed)).toBe(runBounds.recordSweepMax);
   expect(await store.totals("demo")).toMatchObject({ records: 1 });

@@ -3,7 +3,6 @@ import { describe, expect, test } from "vitest";
 import { fail } from "#src/refusal/refusal.ts";
 import { appOn, callerThatLeaves, openAppRunner, refusalOf, runOf } from "../../harness/app-backends.ts";
 import { unlessStalled } from "../../harness/eventually.ts";
-import { soon } from "../../harness/soon.ts";
 import {
   type AppKind,
   appKinds,
@@ -197,7 +196,7 @@ describe.each(Object.entries(appKinds))("%s", (_, kind: AppKind) => {
       for (const lead of Object.values(leads)) await streamOnce(lead);
     }
     // A connection that is not closed yet has timers of its own.
-    await soon(timers).toBeLessThanOrEqual(before + 2);
+    await expect.poll(timers).toBeLessThanOrEqual(before + 2);
   });
 });
 
@@ -308,11 +307,13 @@ describe.each(streaming)("%s", (_, kind: AppKind) => {
     const first = await stream.next();
     expect(first.value).toMatch(/^x+$/);
     let seen = -1;
-    await soon(() => {
-      const isQuiet = isStalled && said === seen;
-      seen = said;
-      return isQuiet;
-    }).toBe(true);
+    await expect
+      .poll(() => {
+        const isQuiet = isStalled && said === seen;
+        seen = said;
+        return isQuiet;
+      })
+      .toBe(true);
     // The kernel's buffers of both sides hold some megabytes.
     expect(said).toBeLessThan(total * 0.8);
     expect(await readText(runner.stream(runOf(app, { text: "quick" })))).toEqual({ text: "here" });

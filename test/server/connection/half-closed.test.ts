@@ -7,7 +7,6 @@ import { describeWith, programsMissing } from "../../harness/needs.ts";
 import { openConnections } from "../../harness/open-sockets.ts";
 import { answersIn, rawSocket } from "../../harness/raw-socket.ts";
 import { jsonAnswer, serveForTest as served } from "../../harness/served-handler.ts";
-import { soon } from "../../harness/soon.ts";
 
 const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
@@ -35,12 +34,12 @@ test.each([get, post, get.replace("1.1", "1.0")])(
     const { port, requests } = await served(handler);
     const client = rawSocket({ port, allowHalfOpen: true });
     client.send(bytes);
-    await soon(() => signals.length).toBe(1);
+    await expect.poll(() => signals.length).toBe(1);
     client.socket.end();
-    await soon(() => signals[0]?.reason?.reason).toBe("CANCELLED");
+    await expect.poll(() => signals[0]?.reason?.reason).toBe("CANCELLED");
     expect(await client.closed()).toBe("");
-    await soon(() => requests.running()).toBe(0);
-    await soon(() => openConnections(port)).toBe(0);
+    await expect.poll(() => requests.running()).toBe(0);
+    await expect.poll(() => openConnections(port)).toBe(0);
   },
 );
 
@@ -49,7 +48,7 @@ test("a caller that closes its end in the middle of a request is refused", async
   const client = rawSocket({ port, allowHalfOpen: true });
   client.socket.end(post.slice(0, -1));
   expect(answersIn(await client.closed())).toMatchObject([{ status: 400 }]);
-  await soon(() => requests.running()).toBe(0);
+  await expect.poll(() => requests.running()).toBe(0);
 });
 
 test("a caller that closes its end during a streamed answer is gone", async () => {
@@ -67,7 +66,7 @@ test("a caller that closes its end during a streamed answer is gone", async () =
   await client.until((heard) => heard.includes("begun"));
   client.socket.end();
   await client.closed();
-  await soon(() => requests.running()).toBe(0);
+  await expect.poll(() => requests.running()).toBe(0);
 });
 
 const vanishing: Readonly<Record<string, (port: number) => Promise<() => void>>> = {
@@ -87,11 +86,11 @@ async function expectCancelled(start: (port: number) => Promise<() => void>): Pr
   const { handler, signals, finishers } = slowApp();
   const { port, requests } = await served(handler);
   const vanish = await start(port);
-  await soon(() => finishers.length).toBe(1);
+  await expect.poll(() => finishers.length).toBe(1);
   vanish();
-  await soon(() => signals[0]!.reason?.reason).toBe("CANCELLED");
-  await soon(() => requests.running()).toBe(0);
-  await soon(() => openConnections(port)).toBe(0);
+  await expect.poll(() => signals[0]!.reason?.reason).toBe("CANCELLED");
+  await expect.poll(() => requests.running()).toBe(0);
+  await expect.poll(() => openConnections(port)).toBe(0);
 }
 
 test.each(Object.entries(vanishing))("a caller that is gone cancels its request: %s", async (_, start) => {

@@ -1,15 +1,10 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
+import { closedAtEnd } from "../../harness/closed-at-end.ts";
 import { h2cRequest, h2cSession } from "../../harness/h2c-client.ts";
-import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
+import { startKeyrun } from "../../harness/keyrun.ts";
 import { answersIn, rawSocket } from "../../harness/raw-socket.ts";
 
-let keyrun: Keyrun;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun();
-});
-
-afterAll(() => keyrun.close());
+const keyrun = closedAtEnd(await startKeyrun());
 
 const rpcPath = "/keyrun.v1.RunService/RunApp";
 const rpcHead =

@@ -3,7 +3,6 @@ import { h2cRequest, h2cSession } from "../../harness/h2c-client.ts";
 import { openConnections, openSockets } from "../../harness/open-sockets.ts";
 import { answersIn, type RawSocket, rawSocket } from "../../harness/raw-socket.ts";
 import { echoHandler, type ServedHandlerOptions, serveForTest } from "../../harness/served-handler.ts";
-import { soon } from "../../harness/soon.ts";
 
 const served = (options?: ServedHandlerOptions) => serveForTest(echoHandler, options);
 
@@ -69,7 +68,7 @@ test.each(["", "P", "PR", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r"])(
     const client = rawSocket({ port });
     client.send(begun);
     expect(await client.closed()).toBe("");
-    await soon(() => openConnections(port)).toBe(0);
+    await expect.poll(() => openConnections(port)).toBe(0);
   },
 );
 
@@ -79,9 +78,9 @@ test("a connection that closes before its protocol is known leaves no open socke
   for (const leave of [(c: RawSocket) => c.socket.end(), (c: RawSocket) => c.socket.resetAndDestroy()]) {
     const client = rawSocket({ port });
     client.send("P");
-    await soon(() => openConnections(port)).toBe(1);
+    await expect.poll(() => openConnections(port)).toBe(1);
     leave(client);
-    await soon(() => openConnections(port)).toBe(0);
-    await soon(openSockets).toBeLessThanOrEqual(socketsBefore);
+    await expect.poll(() => openConnections(port)).toBe(0);
+    await expect.poll(openSockets).toBeLessThanOrEqual(socketsBefore);
   }
 });

@@ -5,7 +5,6 @@ import { h2Opening, headersFrame } from "../../harness/h2-frames.ts";
 import { h2cRequest, h2cSession } from "../../harness/h2c-client.ts";
 import { rawSocket } from "../../harness/raw-socket.ts";
 import { serveForTest } from "../../harness/served-handler.ts";
-import { soon } from "../../harness/soon.ts";
 
 const answer = { status: 200, headers: [], body: "" };
 /** As admission does, once the secret of a key was right. */
@@ -36,9 +35,9 @@ test("the more sessions without a right key, the fewer streams the next one gets
 
   const [first, , , last] = sessions as [ClientHttp2Session, unknown, unknown, ClientHttp2Session];
   await h2cRequest(last, { ":path": "/", authorization: "Bearer a" });
-  await soon(() => streamsOf(last)).toBe(128);
+  await expect.poll(() => streamsOf(last)).toBe(128);
   first.destroy();
-  await soon(() => listener.connections()).toBe(3);
+  await expect.poll(() => listener.connections()).toBe(3);
   const next = await h2cSession(url);
   await h2cRequest(next, { ":path": "/" });
   expect(streamsOf(next)).toBe(85);

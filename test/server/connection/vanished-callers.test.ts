@@ -4,7 +4,6 @@ import { frame, frameTypes, h2Opening } from "../../harness/h2-frames.ts";
 import { keepAliveMs } from "../../harness/open-sockets.ts";
 import { rawSocket } from "../../harness/raw-socket.ts";
 import { jsonAnswer, serveForTest } from "../../harness/served-handler.ts";
-import { soon } from "../../harness/soon.ts";
 
 const acknowledged = 1;
 const settings = frame({ type: frameTypes.settings, flags: acknowledged, stream: 0 });
@@ -27,9 +26,9 @@ test("the system asks a silent caller after a minute, whatever it speaks", async
   const [http1, http2] = [rawSocket({ port }), rawSocket({ port })];
   http1.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
   http2.send(Buffer.concat([h2Opening, settings]));
-  await soon(working).toBe(1);
-  await soon(() => keepAliveMs(port, "server").length).toBe(2);
+  await expect.poll(working).toBe(1);
+  await expect.poll(() => keepAliveMs(port, "server").length).toBe(2);
   for (const ms of keepAliveMs(port, "server")) expect(ms).toBeLessThanOrEqual(60_000);
   for (const { socket } of [http1, http2]) socket.destroy();
-  await soon(working).toBe(0);
+  await expect.poll(working).toBe(0);
 });

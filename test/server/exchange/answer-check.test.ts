@@ -12,7 +12,6 @@ import { isHttp2Response, type NodeRequest } from "#src/server/node-http.ts";
 import { h2cAnswer, h2cRequest, h2cSession } from "../../harness/h2c-client.ts";
 import { rawSocket } from "../../harness/raw-socket.ts";
 import { echoHandler, jsonAnswer, serveForTest as served } from "../../harness/served-handler.ts";
-import { soon } from "../../harness/soon.ts";
 
 /** A handler that writes to Node's response itself. */
 function handler(handle: (req: NodeRequest, res: Http2ServerResponse) => void): ListenerOptions["onRequest"] {
@@ -65,8 +64,8 @@ test("a refused upload whose caller does not read the answer is given up, whethe
     stream.on("error", () => undefined).resume();
     stream.write("1");
     if (ends) stream.end();
-    await soon(() => requests.running()).toBe(1);
-    await soon(() => requests.running()).toBe(0);
+    await expect.poll(() => requests.running()).toBe(1);
+    await expect.poll(() => requests.running()).toBe(0);
   }
   session.destroy();
 });
@@ -96,7 +95,7 @@ test("a large answer gets the time that its size needs", async () => {
   const { url, requests } = await served(echoHandler, { limits, onRequest });
   const shut = await shutSession(url);
   const large = h2cAnswer(shut.request({ ":path": "/large" }));
-  await soon(() => requests.running()).toBe(1);
+  await expect.poll(() => requests.running()).toBe(1);
   for (let round = 0; round < 3; round += 1) await over(shut.request({ ":path": "/" }));
   shut.settings({ initialWindowSize: 200_000 });
   expect((await large).body).toHaveLength(100_000);
@@ -112,8 +111,8 @@ test("over HTTP/1.1 an answer that nobody reads is given up, although its caller
   // A server passes over empty lines before a request (RFC 9112, section 2.2).
   const sending = setInterval(() => client.send("\r\n"), checkIntervalMs);
   onTestFinished(() => clearInterval(sending));
-  await soon(() => requests.running()).toBe(1);
-  await soon(() => requests.running()).toBe(0);
+  await expect.poll(() => requests.running()).toBe(1);
+  await expect.poll(() => requests.running()).toBe(0);
 });
 
 test("over HTTP/2 a body that no handler reads has a time limit too, and a conversation has a longer one", async () => {

@@ -9,7 +9,6 @@ import { h2cAnswer, h2cRequest, h2cSession } from "../../harness/h2c-client.ts";
 import { openConnections } from "../../harness/open-sockets.ts";
 import { answersIn, rawSocket } from "../../harness/raw-socket.ts";
 import { echoHandler, jsonAnswer, serveForTest as served } from "../../harness/served-handler.ts";
-import { soon } from "../../harness/soon.ts";
 
 const refusing: HttpHandler = () => jsonAnswer(401, { refused: true });
 const mebibyte = Buffer.alloc(1024 * 1024, "x");
@@ -165,7 +164,7 @@ test("a body that came with its head is read synchronously, and any other body i
   client.send(post(["Transfer-Encoding: chunked"], "2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"));
   expect((await bodies(4))[3]).toBe("hello");
   client.send(post(["Content-Length: 5"], "he"));
-  await soon(() => atOnce.length).toBe(5);
+  await expect.poll(() => atOnce.length).toBe(5);
   client.send("llo");
   expect((await bodies(5))[4]).toBe("hello");
   expect(atOnce).toEqual([true, true, true, true, false]);
@@ -187,12 +186,12 @@ test("a body that is read after its caller has disconnected is gone, and no requ
     ask = () => {};
     const idle = ask;
     client.send(post(["Content-Length: 5"], body));
-    await soon(() => ask !== idle).toBe(true);
+    await expect.poll(() => ask !== idle).toBe(true);
     client.socket.resetAndDestroy();
-    await soon(() => requests.running()).toBe(0);
+    await expect.poll(() => requests.running()).toBe(0);
     ask();
   }
-  await soon(() => outcomes).toEqual(["gone", "gone"]);
+  await expect.poll(() => outcomes).toEqual(["gone", "gone"]);
   expect(requests.running()).toBe(0);
 });
 
@@ -222,13 +221,15 @@ test("a body that arrives byte by byte is read whole, and takes little more memo
   collectGarbage();
   const before = process.memoryUsage().heapUsed;
   client.send(post(["Transfer-Encoding: chunked"]));
-  await soon(() => requests.running()).toBe(1);
+  await expect.poll(() => requests.running()).toBe(1);
   client.send(chunks);
-  await soon(() => client.socket.writableLength).toBe(0);
-  await soon(() => {
-    collectGarbage();
-    return process.memoryUsage().heapUsed - before < 20 * 1024 * 1024;
-  }).toBe(true);
+  await expect.poll(() => client.socket.writableLength).toBe(0);
+  await expect
+    .poll(() => {
+      collectGarbage();
+      return process.memoryUsage().heapUsed - before < 20 * 1024 * 1024;
+    })
+    .toBe(true);
   expect(requests.running()).toBe(1);
   client.send("0\r\n\r\n");
   expect(answersIn(await client.until(answered(1)))[0]!.body).toBe("true");
@@ -244,7 +245,7 @@ test("a body that its handler no longer awaits is freed with the answer", async 
   const client = rawSocket({ port });
   client.send(post(["Content-Length: 10"], "12345"));
   await client.until(answered(1));
-  await soon(() => bodies).toEqual([{ kind: "gone" }]);
+  await expect.poll(() => bodies).toEqual([{ kind: "gone" }]);
   client.send(`67890${post(["Content-Length: 0"])}`);
   await client.until(answered(2));
 });
@@ -261,10 +262,10 @@ test("a body whose connection breaks off is gone, and the next request on anothe
   const client = rawSocket({ port });
   client.send(post(["Content-Length: 10"], "12345"));
   // A request counts as running before its handler is called.
-  await soon(() => outcome).toBe("reading");
+  await expect.poll(() => outcome).toBe("reading");
   client.socket.resetAndDestroy();
-  await soon(() => outcome).toBe("gone");
-  await soon(() => requests.running()).toBe(0);
+  await expect.poll(() => outcome).toBe("gone");
+  await expect.poll(() => requests.running()).toBe(0);
   const next = rawSocket({ port });
   next.send(post(["Content-Length: 1"], "1"));
   await next.until(answered(1));
@@ -361,7 +362,7 @@ test("a refused upload that arrives too slowly is cut off after the time limit, 
   // The other streams of the session must not be affected.
   expect((await h2cRequest(session, { ":path": "/" })).status).toBe(401);
   session.close();
-  await soon(() => openConnections(port)).toBe(0);
+  await expect.poll(() => openConnections(port)).toBe(0);
 });
 
 test("a caller that is refused its 100 may begin its upload within a time limit, and end it within a longer one", async () => {
@@ -373,7 +374,7 @@ test("a caller that is refused its 100 may begin its upload within a time limit,
   const waits = rawSocket({ port });
   waits.send(post(["Expect: 100-continue", "Content-Length: 100"]));
   expect(answersIn(await waits.closed()).map(({ status }) => status)).toEqual([401]);
-  await soon(() => openConnections(port)).toBe(1);
+  await expect.poll(() => openConnections(port)).toBe(1);
   uploads.send("1".repeat(99));
   expect(answersIn(await uploads.closed()).map(({ status }) => status)).toEqual([401]);
 });
@@ -439,7 +440,7 @@ test.each([
     });
     const client = rawSocket({ port });
     client.send(post(["Content-Length: 0"]) + post(["Expect: 100-continue", "Content-Length: 5"], "hello"));
-    await soon(() => requests.running()).toBe(2);
+    await expect.poll(() => requests.running()).toBe(2);
     await setImmediate();
     first.resolve();
     const heard = await client.until((all) => all.includes("second"));
@@ -469,9 +470,9 @@ test("a caller that disconnects aborts its request's signal as CANCELLED, but no
   const { port, url, requests } = await served(held);
   const client = rawSocket({ port });
   client.send(post(["Content-Length: 0"]));
-  await soon(() => signals.length).toBe(1);
+  await expect.poll(() => signals.length).toBe(1);
   client.socket.resetAndDestroy();
-  await soon(() => signals[0]!.aborted).toBe(true);
+  await expect.poll(() => signals[0]!.aborted).toBe(true);
   expect(signals[0]!.reason).toBeInstanceOf(Refusal);
   expect(signals[0]!.reason.reason).toBe("CANCELLED");
 
@@ -479,18 +480,18 @@ test("a caller that disconnects aborts its request's signal as CANCELLED, but no
   const stream = session.request({ ":method": "POST", ":path": "/" });
   stream.on("error", () => undefined);
   stream.end();
-  await soon(() => signals.length).toBe(2);
+  await expect.poll(() => signals.length).toBe(2);
   stream.close(8);
-  await soon(() => signals[1]!.aborted).toBe(true);
+  await expect.poll(() => signals[1]!.aborted).toBe(true);
   session.close();
 
   const patient = rawSocket({ port });
   patient.send(post(["Content-Length: 0"]));
-  await soon(() => signals.length).toBe(3);
+  await expect.poll(() => signals.length).toBe(3);
   release();
   await patient.until(answered(1));
   patient.socket.destroy();
-  await soon(() => requests.running()).toBe(0);
+  await expect.poll(() => requests.running()).toBe(0);
   expect(signals[2]!.aborted).toBe(false);
 });
 
@@ -508,11 +509,11 @@ test("a signal that is created after the caller has disconnected is aborted", as
   const client = rawSocket({ port });
   const idle = ask;
   client.send(post(["Content-Length: 0"]));
-  await soon(() => ask !== idle).toBe(true);
+  await expect.poll(() => ask !== idle).toBe(true);
   client.socket.resetAndDestroy();
-  await soon(() => requests.running()).toBe(0);
+  await expect.poll(() => requests.running()).toBe(0);
   ask();
-  await soon(() => signal?.reason?.reason).toBe("CANCELLED");
+  await expect.poll(() => signal?.reason?.reason).toBe("CANCELLED");
 });
 
 test("the signal of a request is one, and keeps the first reason", async () => {
@@ -533,7 +534,7 @@ test("the signal of a request is one, and keeps the first reason", async () => {
   await begun.promise;
   client.socket.resetAndDestroy();
   await left.promise;
-  await soon(() => requests.running()).toBe(0);
+  await expect.poll(() => requests.running()).toBe(0);
   requests.abortAll(fail("UNAVAILABLE"));
   expect(signals[1]).toBe(signals[0]);
   expect(signals[0]!.reason).toMatchObject({ reason: "CANCELLED" });
@@ -573,10 +574,10 @@ test("a caller that disconnects aborts its pipelined requests too", async () => 
   const { port, requests } = await served(held);
   const client = rawSocket({ port });
   client.send(post(["Content-Length: 0"]) + post(["Content-Length: 0"]));
-  await soon(() => signals.length).toBe(2);
+  await expect.poll(() => signals.length).toBe(2);
   client.socket.resetAndDestroy();
-  await soon(() => signals.map((signal) => signal.aborted)).toEqual([true, true]);
-  await soon(() => requests.running()).toBe(0);
+  await expect.poll(() => signals.map((signal) => signal.aborted)).toEqual([true, true]);
+  await expect.poll(() => requests.running()).toBe(0);
 });
 
 test("a handler that throws, rejects or returns an answer that can't be sent becomes a whole 500, and the log has the cause", async () => {

@@ -6,7 +6,7 @@ import { unlimitedReservation } from "#src/limit/byte-budget.ts";
 import { RequestBody } from "#src/server/exchange/request-body.ts";
 import { headOf } from "#src/server/node-http.ts";
 import { transportLimits } from "#src/server/transport.ts";
-import { until } from "../../harness/soon.ts";
+import { until } from "../../harness/until.ts";
 
 test.each([1, 2, 3, 7])("a body that has arrived in %i chunks is at hand whole", async (count) => {
   const parts = Array.from({ length: count }, (_, at) => String(at).repeat(9_000));

@@ -7,7 +7,6 @@ import { transportLimits } from "#src/server/transport.ts";
 import { UnreadAnswers } from "#src/server/unread-answers.ts";
 import { rawSocket } from "../../harness/raw-socket.ts";
 import { serveForTest as served } from "../../harness/served-handler.ts";
-import { soon } from "../../harness/soon.ts";
 
 const checkIntervalMs = 25;
 const shortStall = { checkIntervalMs, stalledWriteMsMax: 300, writeBytesPerSecondMin: 2 ** 40 };
@@ -57,14 +56,16 @@ describe.each(["1.1", "2"])("over HTTP/%s", (http) => {
       const unread = new UnreadAnswers(transportLimits);
       const server = await served(handler, { unread });
       await openUnread(http, server);
-      await soon(() => unread.bytes).toBeGreaterThan(0);
+      await expect.poll(() => unread.bytes).toBeGreaterThan(0);
       // The kernel's buffers fill first.
       let before = -1;
-      await soon(() => {
-        const isStill = before === seen.produced;
-        before = seen.produced;
-        return isStill && unread.bytes > 0;
-      }).toBe(true);
+      await expect
+        .poll(() => {
+          const isStill = before === seen.produced;
+          before = seen.produced;
+          return isStill && unread.bytes > 0;
+        })
+        .toBe(true);
       expect(unread.bytes - transportLimits.unreadAnswerBytes).toBeLessThanOrEqual(size);
     },
   );
@@ -73,8 +74,8 @@ describe.each(["1.1", "2"])("over HTTP/%s", (http) => {
     const { seen, handler } = large(16 * 1024);
     const server = await served(handler, { limits: shortStall });
     await openUnread(http, server);
-    await soon(() => seen.returned).toBe(1);
-    await soon(() => server.requests.running()).toBe(0);
+    await expect.poll(() => seen.returned).toBe(1);
+    await expect.poll(() => server.requests.running()).toBe(0);
     expect(server.refusals).toEqual([]);
   });
 });
@@ -88,8 +89,8 @@ test("over HTTP/1.1 a reader that takes nothing is closed, although it goes on s
   // A server passes over empty lines before a request (RFC 9112, section 2.2).
   const sending = setInterval(() => client.send("\r\n"), checkIntervalMs);
   onTestFinished(() => clearInterval(sending));
-  await soon(() => seen.returned).toBe(1);
-  await soon(() => requests.running()).toBe(0);
+  await expect.poll(() => seen.returned).toBe(1);
+  await expect.poll(() => requests.running()).toBe(0);
 });
 
 test("over HTTP/2 a slow reader is not closed while it reads, although something always waits for it", async () => {

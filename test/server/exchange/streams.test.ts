@@ -8,7 +8,6 @@ import { cancelFrame, dataFrame, h2Opening, headersFrame } from "../../harness/h
 import { h2cAnswer, h2cRequest, h2cSession } from "../../harness/h2c-client.ts";
 import { answersIn, rawSocket } from "../../harness/raw-socket.ts";
 import { serveForTest as served } from "../../harness/served-handler.ts";
-import { soon } from "../../harness/soon.ts";
 
 const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -48,7 +47,7 @@ test("over HTTP/1.1 a stream is chunked, and its connection stays usable", async
   const heard = await client.until((text) => text.split("\r\n0\r\n\r\n").length === 3);
   expect(heard.match(/Transfer-Encoding: chunked/gi)).toHaveLength(2);
   expect(heard).toContain("4\r\none \r\n3\r\ntwo\r\n");
-  await soon(() => requests.running()).toBe(0);
+  await expect.poll(() => requests.running()).toBe(0);
 });
 
 test.each(["1.1", "2"])(
@@ -78,7 +77,7 @@ test.each(["1.1", "2"])(
       expect(heard).not.toContain("private");
     }
     expect(refusals).toMatchObject([{ reason: "INTERNAL", cause }]);
-    await soon(() => requests.running()).toBe(0);
+    await expect.poll(() => requests.running()).toBe(0);
   },
 );
 
@@ -117,7 +116,7 @@ test.each([
     client?.socket.resetAndDestroy();
     await returned.promise;
     expect(request.signal.reason).toMatchObject({ reason: "CANCELLED" });
-    await soon(() => requests.running()).toBe(0);
+    await expect.poll(() => requests.running()).toBe(0);
     expect(refusals).toEqual([]);
   },
 );
@@ -191,7 +190,7 @@ test("the rest of a body whose handler stops reading is dropped, and its connect
     client.send(Buffer.alloc(length, "x"));
     await client.until((heard) => heard.split("true\r\n0\r\n\r\n").length === sent + 1);
   }
-  await soon(() => requests.running()).toBe(0);
+  await expect.poll(() => requests.running()).toBe(0);
 });
 
 test("a caller that sends Connection: close gets the answer and no reset, if the handler stops reading its upload", async () => {
@@ -220,14 +219,14 @@ test("a body whose rest will not come ends with a refusal that says why", async 
   const leaving = rawSocket({ port });
   leaving.send(head);
   // A request that is counted has perhaps not begun, and one whose caller has left never does.
-  await soon(() => begun).toBe(1);
+  await expect.poll(() => begun).toBe(1);
   leaving.socket.resetAndDestroy();
-  await soon(() => thrown).toMatchObject([{ reason: "CANCELLED" }]);
+  await expect.poll(() => thrown).toMatchObject([{ reason: "CANCELLED" }]);
   const drained = rawSocket({ port });
   drained.send(head);
-  await soon(() => requests.running()).toBe(1);
+  await expect.poll(() => requests.running()).toBe(1);
   requests.abortAll(fail("UNAVAILABLE"));
-  await soon(() => thrown).toMatchObject([{ reason: "CANCELLED" }, { reason: "UNAVAILABLE" }]);
+  await expect.poll(() => thrown).toMatchObject([{ reason: "CANCELLED" }, { reason: "UNAVAILABLE" }]);
 });
 
 test("the answer to HEAD has no body, and the handler's body is not read", async () => {
@@ -259,8 +258,8 @@ test.each([
   client.send(get.replace("GET", method));
   await client.until((heard) => heard.includes("\r\n\r\n"));
   expect(client.heard()).toContain(`HTTP/1.1 ${status} `);
-  await soon(() => returned).toBe(1);
-  await soon(() => requests.running()).toBe(0);
+  await expect.poll(() => returned).toBe(1);
+  await expect.poll(() => requests.running()).toBe(0);
 });
 
 test("over HTTP/2 a caller that closes its connection without a reset is noticed at once", async () => {
@@ -280,7 +279,7 @@ test("over HTTP/2 a caller that closes its connection without a reset is noticed
   await begun.promise;
   socket.end();
   expect(await aborted.promise).toMatchObject({ reason: "CANCELLED" });
-  await soon(() => requests.running()).toBe(0);
+  await expect.poll(() => requests.running()).toBe(0);
 });
 
 test.each([

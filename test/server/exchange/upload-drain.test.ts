@@ -3,7 +3,6 @@ import { h2cAnswer, h2cSession } from "../../harness/h2c-client.ts";
 import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
 import { openGrpcCall } from "../../harness/raw-grpc.ts";
 import { answersIn, rawSocket } from "../../harness/raw-socket.ts";
-import { soon } from "../../harness/soon.ts";
 
 let keyrun: Keyrun | undefined;
 
@@ -36,7 +35,7 @@ test("an upload that is running at the drain's end is answered that it may be re
     return Number(probe.headers.get("ratelimit-limit")) - Number(probe.headers.get("ratelimit-remaining"));
   };
   let probes = 0;
-  await soon(async () => (await look()) - ++probes).toBe(3);
+  await expect.poll(async () => (await look()) - ++probes).toBe(3);
 
   const closed = keyrun.close();
   const [over1] = answersIn(await client.closed());
