@@ -1,7 +1,13 @@
-import type { DescEnum, DescField, DescMessage, DescOneof, JsonObject, JsonValue } from "@bufbuild/protobuf";
+import {
+  type DescEnum,
+  type DescField,
+  type DescMessage,
+  type DescOneof,
+  type JsonObject,
+  type JsonValue,
+  ScalarType,
+} from "@bufbuild/protobuf";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
-import { isWrapper } from "#transcode/json-form.ts";
-import { mapKeySchema, scalarSchema, wellKnownSchema } from "./proto-json-forms.ts";
 
 /** Facts that the generated descriptors lack, by full name (`keyrun.v1.RunAppRequest.text`). */
 export interface ProtoFacts {
@@ -31,19 +37,16 @@ export type Direction = "request" | "response";
 
 /**
  * Returns the JSON Schema (2020-12, as in OpenAPI 3.1) of a message in ProtoJSON: JSON names, enums
- * by name, 64-bit integers as strings. ProtoJSON readers accept other spellings too; the schema
- * shows the one to use. The result is a reference to `schemas.components`, or the schema itself for
- * a well-known type.
+ * by name. ProtoJSON readers accept other spellings too; the schema shows the one to use. The result
+ * is a reference to `schemas.components`, or the schema itself for a well-known type.
  */
 export function messageSchema(
   schemas: SchemaContext,
   message: DescMessage,
   direction: Direction,
 ): JsonObject {
-  const known = wellKnownSchema(message);
-  if (known) return known;
-  const wrapped = isWrapper(message) ? message.fields[0] : undefined;
-  if (wrapped) return fieldSchema(schemas, wrapped, direction);
+  const known = wellKnownForms.get(message.typeName);
+  if (known) return { ...known };
   // A proto name never contains a hyphen, so this can't be another message's name.
   const name = direction === "request" ? `${message.typeName}-input` : message.typeName;
   return refer(schemas, name, () => fieldsSchema(schemas, message, { direction }));
@@ -97,19 +100,31 @@ export function isRequired({ words }: ProtoFacts, field: DescField, direction: D
 
 function fieldForm(schemas: SchemaContext, field: DescField, direction: Direction): JsonObject {
   const value = valueForm(schemas, field, direction);
-  if (field.fieldKind === "list") return { type: "array", items: value };
-  if (field.fieldKind !== "map") return value;
-  return { type: "object", ...mapKeySchema(field.mapKey), additionalProperties: value };
+  return field.fieldKind === "list" ? { type: "array", items: value } : value;
 }
 
-/** The schema of a singular field's value, or of each value of a list or map. */
+/** The schema of a singular field's value, or of each value of a list. */
 function valueForm(schemas: SchemaContext, field: DescField, direction: Direction): JsonObject {
   if (field.message) return messageSchema(schemas, field.message, direction);
-  return field.enum ? enumSchema(schemas, field.enum) : scalarSchema(field.scalar);
+  if (field.enum) return enumSchema(schemas, field.enum);
+  const form = scalarForms.get(field.scalar as ScalarType);
+  if (form === undefined || field.fieldKind === "map")
+    throw new Error(`${fullNameOf(field)} is of a kind that no REST method has had: give it a schema here.`);
+  return { ...form };
 }
 
+/** The forms in ProtoJSON of the scalars and well-known types that the REST methods have. */
+const scalarForms: ReadonlyMap<ScalarType, JsonObject> = new Map<ScalarType, JsonObject>([
+  [ScalarType.STRING, { type: "string" }],
+  [ScalarType.BOOL, { type: "boolean" }],
+  [ScalarType.INT32, { type: "integer", format: "int32", minimum: -(2 ** 31), maximum: 2 ** 31 - 1 }],
+]);
+const wellKnownForms: ReadonlyMap<string, JsonObject> = new Map<string, JsonObject>([
+  ["google.protobuf.Timestamp", { type: "string", format: "date-time" }],
+  ["google.protobuf.Duration", { type: "string", pattern: "^-?[0-9]{1,12}(\\.[0-9]{1,9})?s$" }],
+]);
+
 function enumSchema(schemas: SchemaContext, { typeName, values }: DescEnum): JsonObject {
-  if (typeName === "google.protobuf.NullValue") return { type: "null" };
   const names = values.map(({ name }) => name);
   return refer(schemas, typeName, () => {
     return openList(schemas.words[typeName] ?? "", names);

@@ -1,9 +1,7 @@
-import type { DescField, DescMessage, DescMethod, DescService, JsonObject } from "@bufbuild/protobuf";
-import { type Binding, bindingsOf, isStreamed, nameOfBinding } from "#transcode/binding.ts";
+import type { DescMessage, DescService, JsonObject } from "@bufbuild/protobuf";
+import { type Binding, bindingsOf, isStreamed } from "#transcode/binding.ts";
 import type { StreamType } from "#transcode/encode.ts";
-import { isHttpBody } from "#transcode/json-form.ts";
 import {
-  type Direction,
   fieldSchema,
   fieldsSchema,
   messageSchema,
@@ -54,20 +52,20 @@ export interface OpenApiOptions extends ProtoFacts {
 
 /**
  * Creates the OpenAPI 3.1 document of every `google.api.http` rule of these services. It reads the
- * descriptors that the REST handler routes by, so the two can't disagree. Throws an Error that
- * names the rule if OpenAPI can't express it (a variable over several segments, a rule for every
- * HTTP method), and for a method without facts.
+ * descriptors that the REST handler routes by, so the two can't disagree. It knows the kinds of rules
+ * and fields that Keyrun has: a body that is the whole request, or none. Throws an Error for a path
+ * that OpenAPI can't express, for a field of another kind, and for a method without facts.
  */
 export function createOpenApi(options: OpenApiOptions): JsonObject {
   const schemas: SchemaContext = { words: options.words, fields: options.fields, components: {} };
   const paths: Record<string, JsonObject> = {};
-  const ids = new Set<string>();
   const bindings = options.services.flatMap(bindingsOf);
   for (const binding of bindings) {
     const path = openApiPath(binding);
-    const key = operationKey(binding);
-    const operation = operationOf(binding, { options, schemas, id: operationId(binding.method, ids) });
-    paths[path] = { ...paths[path], [key]: operation };
+    paths[path] = {
+      ...paths[path],
+      [binding.httpMethod.toLowerCase()]: operationOf(binding, { options, schemas }),
+    };
   }
   const { schemas: given, ...components } = options.components;
   return {
@@ -83,38 +81,21 @@ export function createOpenApi(options: OpenApiOptions): JsonObject {
   };
 }
 
-const operationKeys = new Set(["get", "put", "post", "delete", "options", "head", "patch", "trace"]);
-
-function operationKey(binding: Binding): string {
-  const key = binding.httpMethod.toLowerCase();
-  if (operationKeys.has(key)) return key;
-  throw new Error(`OpenAPI 3.1 has no word for the method of ${nameOfBinding(binding)}.`);
-}
-
-/** `RunService_RunApp`, with a number appended if the method has further rules. */
-function operationId(method: DescMethod, taken: Set<string>): string {
-  const name = `${method.parent.name}_${method.name}`;
-  let id = name;
-  for (let count = 2; taken.has(id); count++) id = `${name}_${count}`;
-  taken.add(id);
-  return id;
-}
-
 interface OperationContext {
   readonly options: OpenApiOptions;
   readonly schemas: SchemaContext;
-  readonly id: string;
 }
 
-function operationOf(binding: Binding, { options, schemas, id }: OperationContext): JsonObject {
+function operationOf(binding: Binding, { options, schemas }: OperationContext): JsonObject {
   const { method } = binding;
   const fullName = `${method.parent.typeName}.${method.name}`;
   const facts = options.methods[fullName];
   if (!facts) throw new Error(`${fullName} has an HTTP rule, and the OpenAPI document no facts about it.`);
+  if (binding.body.kind === "field") throw new Error(`The body of ${fullName} must be its whole request.`);
   const words = options.words[fullName] ?? "";
   const body = bodyOf(binding, schemas);
   return {
-    operationId: id,
+    operationId: `${method.parent.name}_${method.name}`,
     tags: [method.parent.name],
     summary: words.split(/(?<=\.) /)[0] ?? "",
     description: words,
@@ -130,18 +111,10 @@ function operationOf(binding: Binding, { options, schemas, id }: OperationContex
 }
 
 function bodyOf({ method, body, variables }: Binding, schemas: SchemaContext): JsonObject | undefined {
-  switch (body.kind) {
-    case "none":
-      return undefined;
-    case "field":
-      return { required: true, content: fieldContent(schemas, body.field, "request") };
-    case "whole": {
-      if (isHttpBody(method.input)) return { required: true, content: anyBytes };
-      const bound = new Set(variables.flatMap(({ fields }) => (fields.length === 1 ? fields : [])));
-      const schema = fieldsSchema(schemas, method.input, { direction: "request", without: bound });
-      return { required: "required" in schema, content: { "application/json": { schema } } };
-    }
-  }
+  if (body.kind === "none") return undefined;
+  const without = new Set(variables.flatMap(({ fields }) => fields));
+  const schema = fieldsSchema(schemas, method.input, { direction: "request", without });
+  return { required: "required" in schema, content: { "application/json": { schema } } };
 }
 
 function successOf(
@@ -153,11 +126,11 @@ function successOf(
   const description = schemas.words[method.output.typeName] ?? "The answer.";
   if (isStreamed(method)) {
     const about = `${description} ${streamWords}`;
-    return { description: about, headers, content: streamContent(binding, schemas, fault) };
+    return { description: about, headers, content: streamContent(binding, schemas, fault ?? {}) };
   }
-  if (responseBody) return { description, headers, content: fieldContent(schemas, responseBody, "response") };
-  if (isHttpBody(method.output)) return { description, headers, content: anyBytes };
-  const schema = messageSchema(schemas, method.output, "response");
+  const schema = responseBody
+    ? fieldSchema(schemas, responseBody, "response")
+    : messageSchema(schemas, method.output, "response");
   return { description, headers, content: { "application/json": { schema } } };
 }
 
@@ -178,14 +151,8 @@ const streamWords =
  * OpenAPI 3.1 has no word for the items of a stream. So the schema is that of the data of one
  * event, or of one line.
  */
-function streamContent(
-  { method, responseBody }: Binding,
-  schemas: SchemaContext,
-  fault: JsonObject = { type: "object", required: ["error"], properties: { error: { type: "object" } } },
-): JsonObject {
-  const message = responseBody
-    ? fieldSchema(schemas, responseBody, "response")
-    : messageSchema(schemas, method.output, "response");
+function streamContent({ method }: Binding, schemas: SchemaContext, fault: JsonObject): JsonObject {
+  const message = messageSchema(schemas, method.output, "response");
   const ofStream = (words: string, schema: JsonObject) => ({ type: "object", description: words, ...schema });
   const only = (key: string) => ({
     ...{ properties: { [key]: { type: "object", maxProperties: 0 } }, required: [key] },
@@ -213,11 +180,3 @@ function streamContent(
     "application/jsonl": lines,
   } satisfies Record<StreamType, JsonObject>;
 }
-
-function fieldContent(schemas: SchemaContext, field: DescField, direction: Direction): JsonObject {
-  if (field.fieldKind === "message" && isHttpBody(field.message)) return anyBytes;
-  return { "application/json": { schema: fieldSchema(schemas, field, direction) } };
-}
-
-/** A `google.api.HttpBody` may have any media type. */
-const anyBytes: JsonObject = { "*/*": {} };

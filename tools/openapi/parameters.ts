@@ -1,6 +1,5 @@
-import type { DescField, DescMessage, JsonObject } from "@bufbuild/protobuf";
+import type { DescField, JsonObject } from "@bufbuild/protobuf";
 import { type Binding, nameOfBinding } from "#transcode/binding.ts";
-import { isJsonScalar, isPlainMessage } from "#transcode/json-form.ts";
 import { fieldSchema, isRequired, type SchemaContext } from "./json-schema.ts";
 
 /**
@@ -21,45 +20,24 @@ export function openApiPath(binding: Binding): string {
  * is the whole message has no query.
  */
 export function parametersOf(binding: Binding, schemas: SchemaContext): JsonObject[] {
-  const path = binding.variables.map(({ fieldPath, fields }) => {
-    const leaf = fields.at(-1) ?? fields[0];
-    return { name: fieldPath, in: "path", required: true, ...described(leaf, schemas) };
-  });
-  if (binding.body.kind === "whole") return path;
+  const inPath = binding.variables.map(({ fieldPath, fields }) => ({
+    name: fieldPath,
+    in: "path",
+    required: true,
+    ...described(fields[0], schemas),
+  }));
+  if (binding.body.kind === "whole") return inPath;
   const taken = new Set(binding.variables.map(({ fieldPath }) => fieldPath));
-  if (binding.body.kind === "field") taken.add(binding.body.field.name);
-  return [...path, ...queryOf(binding.method.input, { schemas, taken, above: [], path: "", name: "" })];
-}
-
-interface QueryContext {
-  readonly schemas: SchemaContext;
-  /** Paths of fields that the path or the body sets. */
-  readonly taken: ReadonlySet<string>;
-  /**
-   * The messages around this one. A message that contains itself is left out below itself, because
-   * its parameters would never end.
-   */
-  readonly above: readonly DescMessage[];
-  /** The prefix of the fields in proto names; `name` is the same in JSON names. */
-  readonly path: string;
-  readonly name: string;
-}
-
-function queryOf(message: DescMessage, context: QueryContext): JsonObject[] {
-  const above = [...context.above, message];
-  return message.fields.flatMap((field) => {
-    const path = context.path + field.name;
-    const name = context.name + field.jsonName;
-    if (context.taken.has(path)) return [];
-    if (isPlainMessage(field)) {
-      if (above.includes(field.message)) return [];
-      return queryOf(field.message, { ...context, above, path: `${path}.`, name: `${name}.` });
-    }
-    if (!isJsonScalar(field, { orList: true })) return [];
-    // A required field of an optional message is not a required parameter.
-    const required = context.above.length === 0 && isRequired(context.schemas, field, "request");
-    return [{ name, in: "query", required, ...described(field, context.schemas) }];
-  });
+  const inQuery = binding.method.input.fields.filter(({ name }) => !taken.has(name));
+  return [
+    ...inPath,
+    ...inQuery.map((field) => ({
+      name: field.jsonName,
+      in: "query",
+      required: isRequired(schemas, field, "request"),
+      ...described(field, schemas),
+    })),
+  ];
 }
 
 /** Tools show the description of a parameter, not that of its schema. */
