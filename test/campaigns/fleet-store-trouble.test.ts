@@ -6,7 +6,6 @@ import { describeFleet, type Fleet, type FleetMember, startFleet } from "../harn
 import { type Answer, type FleetCaller, type FleetEntry, fleetEntries } from "../harness/fleet-caller.ts";
 import type { manage } from "../harness/keyrun.ts";
 import { until } from "../harness/until.ts";
-import { quantile } from "./histogram.ts";
 
 /**
  * The lease of an instance, and what a request, a heartbeat and a busy machine add to it. That it
@@ -158,26 +157,6 @@ describeFleet("processes")("three instances whose MongoDB is in trouble", () => 
     await fleet?.close();
   });
 
-  test("the first use of a key at an instance reads the store, and no other does", async () => {
-    // Each key, and its team and app, which may be read by several at first.
-    expect(coldReads).toBeGreaterThanOrEqual(3 * keysUsed);
-    const readsOfWarm = async () => {
-      await warm();
-      const [cold, said] = [await storeReads(), fleet.starvation().length];
-      const warmed = load();
-      await pause(1_000);
-      await warmed.end();
-      expectOnlyUnavailable(warmed.uses);
-      expect(accepted(warmed.uses).length).toBeGreaterThan(keysUsed);
-      return { reads: (await storeReads()) - cold, isStarved: fleet.starvation().length > said };
-    };
-    // An instance that lost its lease for a moment has to read again.
-    const isNone = whileAnswer<Awaited<ReturnType<typeof readsOfWarm>>>(
-      ({ reads, isStarved }) => reads > 6 && isStarved,
-    );
-    expect((await eventually(readsOfWarm, { ...isNone, triesMax: 5 })).reads).toBeLessThanOrEqual(6);
-  });
-
   test("stopped: cached keys work for the lease, then 503 with Retry-After and never 401; back without a herd", async () => {
     await warm();
     const readsBefore = await storeReads();
@@ -265,47 +244,6 @@ describeFleet("processes")("three instances whose MongoDB is in trouble", () => 
       expect(heldMs).toBeGreaterThan(leaseMsMin);
       expect(heldMs).toBeLessThan(leaseMsMax);
       return { uses: running.uses, places: [0, 1] };
-    }));
-
-  test("slow by 200 ms: cached keys wait for nothing, and no instance loses its lease", () =>
-    allServed(async () => {
-      await warm();
-      const quick = load(20);
-      await pause(3_000);
-      await quick.end();
-      await each(({ mongo }) => mongo.delay(100));
-      const reads = await storeReads();
-      const slow = load(20);
-      await pause(8_000);
-      await slow.end();
-      // So no time of theirs has a trip to the store in it.
-      const readsOfSlow = (await storeReads()) - reads;
-      const missMs: number[] = [];
-      for (const { place } of fleet.members) {
-        const { value } = await notYetUsed();
-        let sentMs = 0;
-        const miss = () => {
-          sentMs = performance.now();
-          return callers[place]!.use("rest", value);
-        };
-        const { outcome } = await eventually(
-          miss,
-          whileAnswer(({ outcome }) => outcome === "unavailable"),
-        );
-        expect(outcome).toBe("accepted");
-        missMs.push(performance.now() - sentMs);
-      }
-      await each(({ mongo }) => mongo.delay(0));
-      for (const [when, { uses }] of Object.entries({ without: quick, with: slow })) {
-        const times = uses.map(({ ms }) => ms);
-        figure(`slow by 200 ms: cached p50 ${when} it`, quantile(times, 0.5), "ms");
-        figure(`slow by 200 ms: cached p99 ${when} it`, quantile(times, 0.99), "ms");
-      }
-      timeFigures("slow by 200 ms: misses", missMs);
-      figure("slow by 200 ms: reads of cached uses", readsOfSlow);
-      const { length } = accepted(slow.uses);
-      expect(readsOfSlow).toBeLessThan(length / 10);
-      return { uses: slow.uses, places: [0, 1, 2] };
     }));
 
   test("slow by 5 s: misses get 503 and wait for no answer of it; then leases end, and come back", async () => {

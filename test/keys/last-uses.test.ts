@@ -38,15 +38,6 @@ function createTestUses(options: { flushMs?: number; keysMax?: number } = {}) {
   };
 }
 
-test("a use counts at once, before it is written", () => {
-  const { lastUses, writes } = createTestUses();
-  expect(lastUses.lastUseTimeMs("a", null)).toBeNull();
-  lastUses.record("a", 5);
-  expect(lastUses.lastUseTimeMs("a", null)).toBe(5);
-  expect(lastUses.lastUseTimeMs("b", 3)).toBe(3);
-  expect(writes).toEqual([]);
-});
-
 test("all keys used since the last write are written in one, each with its latest time", async () => {
   const { lastUses, writes } = createTestUses();
   lastUses.record("a", 5);
@@ -136,16 +127,6 @@ test("once started it writes again and again by itself", async () => {
     lastUses.record("a", unixMs);
     await written;
   }
-});
-
-test("it has one timer however often it was started, and none when closed", async () => {
-  vi.useFakeTimers();
-  const { lastUses } = createTestUses();
-  lastUses.start();
-  lastUses.start();
-  expect(vi.getTimerCount()).toBe(1);
-  await lastUses.close();
-  expect(vi.getTimerCount()).toBe(0);
 });
 
 test("closing waits for the running write and writes what came after it", async () => {

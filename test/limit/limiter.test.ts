@@ -112,25 +112,6 @@ test("past the bound the one empty log makes room, wherever it stands among busy
   expect(limiter.look("last", 9).remaining).toBe(8);
 });
 
-test("a refused request keeps no log alive", () => {
-  const { clock, limiter } = createTestLimiter({ logsMax: 1 });
-  limiter.spend("a", 1);
-  clock.advance(59_000);
-  limiter.spend("a", 1);
-  clock.advance(1_000);
-  expect(limiter.spend("b", 1).accepted).toBe(true);
-});
-
-test("a team that is only refused is dropped before one that was accepted since", () => {
-  const { clock, limiter } = createTestLimiter({ logsMax: 2 });
-  limiter.spend("refused", 1);
-  clock.advance(10_000);
-  limiter.spend("accepted", 1);
-  limiter.spend("refused", 1);
-  clock.advance(50_000);
-  expect(limiter.spend("newcomer", 1).accepted).toBe(true);
-});
-
 test("empty logs are dropped as requests come in, two a request", () => {
   const { clock, limiter } = createTestLimiter();
   for (let n = 0; n < 100; n++) limiter.spend(`team-${n}`, 5);
