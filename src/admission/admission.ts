@@ -21,8 +21,8 @@ import { type LimitDecision, stricterLimit } from "../limit/limit-decision.ts";
 import type { RateReport } from "../limit/rate-limit-headers.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 
-/** The part of a request to run an app that is judged before its body is read. */
-export interface Applicant {
+/** What the admission reads of a request. Its body is not read yet. */
+export interface Caller {
   readonly authorizations: readonly string[];
   readonly address: string;
   /** Undefined if requests are not watched. */
@@ -35,7 +35,7 @@ export interface Applicant {
 export interface AddressAllowanceView {
   readonly guard: LookUpGuard;
   /** What the address has left, for the headers; undefined where the listener has no such bound. */
-  look(address: string): LimitDecision | undefined;
+  snapshot(address: string): LimitDecision | undefined;
 }
 
 /** How much this process has to do. */
@@ -68,26 +68,26 @@ export type Admission =
  * The admission of every run: the key, then its team's limit and its own. Each entry calls it
  * before it reads the body, so they can't disagree. Never rejects.
  */
-export type Admit = (applicant: Applicant, allowance: AddressAllowanceView) => Promise<Admission>;
+export type Admit = (caller: Caller, allowance: AddressAllowanceView) => Promise<Admission>;
 
 export function createAdmit(decide: Decide<LimitDecision>, load: Load): Admit {
-  return async (applicant, allowance) => {
+  return async (caller, allowance) => {
     try {
-      if (load.sheds(applicant.address)) throw fail("OVERLOADED");
-      const credential = readBearer(applicant.authorizations);
+      if (load.sheds(caller.address)) throw fail("OVERLOADED");
+      const credential = readBearer(caller.authorizations);
       if (credential.kind === "missing") throw fail("MISSING_API_KEY");
       if (credential.kind === "malformed") throw fail("MALFORMED_AUTHORIZATION");
-      const { address } = applicant;
+      const { address } = caller;
       const question = { cost: 1, address, guard: allowance.guard };
-      return admissionOf(await decide(credential.token, question), applicant);
+      return admissionOf(await decide(credential.token, question), caller);
     } catch (thrown) {
-      return refuse(refusalFrom(thrown), applicant, allowance);
+      return refuse(refusalFrom(thrown), caller, allowance);
     }
   };
 }
 
-function admissionOf(decision: Decision<LimitDecision>, applicant: Applicant): Admission {
-  if (decision.kind !== "invalid") applicant.teamId = decision.teamId;
+function admissionOf(decision: Decision<LimitDecision>, caller: Caller): Admission {
+  if (decision.kind !== "invalid") caller.teamId = decision.teamId;
   switch (decision.kind) {
     case "invalid":
       throw fail("INVALID_API_KEY");
@@ -123,8 +123,8 @@ function teamRate(decision: LimitDecision, keyEnd: KeyEnd | undefined): RateRepo
 /**
  * Refused before the team's limit was asked, so the headers say what the caller's address has left.
  */
-function refuse(refusal: Refusal, { address }: Applicant, allowance: AddressAllowanceView): Admission {
-  const decision = allowance.look(address);
+function refuse(refusal: Refusal, { address }: Caller, allowance: AddressAllowanceView): Admission {
+  const decision = allowance.snapshot(address);
   return { kind: "refused", refusal, rate: decision && { policy: "address", decision } };
 }
 
@@ -151,13 +151,13 @@ export interface AnyoneAdmission {
 
 /** Admits every caller. What the method looks up is charged to the caller's address. */
 export function admitAnyone(
-  { address }: Pick<Applicant, "address">,
-  { guard, look }: AddressAllowanceView,
+  { address }: Pick<Caller, "address">,
+  { guard, snapshot }: AddressAllowanceView,
 ): AnyoneAdmission {
   const principal: Anyone = { kind: "anyone", address, guard };
-  const decision = look(address);
+  const decision = snapshot(address);
   if (!decision) return { kind: "admitted", principal };
-  const rateNow = () => ({ policy: "address", decision: look(address) ?? decision }) as const;
+  const rateNow = () => ({ policy: "address", decision: snapshot(address) ?? decision }) as const;
   return { kind: "admitted", principal, rate: { policy: "address", decision }, rateNow };
 }
 

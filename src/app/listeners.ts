@@ -86,7 +86,7 @@ export function createPublicListener(
       (address, lookUp) => addressAllowance.lookUp(address, lookUp, ({ kind }) => kind === "valid"),
       metrics,
     ),
-    look: addressAllowance.snapshot,
+    snapshot: addressAllowance.snapshot,
   };
   const { serve, options } = listenerBasis(parts, "rest");
   const handler = parts.handler({ allowance, outcomes });
@@ -117,7 +117,7 @@ export function createInternalListener(
   const { serve, options } = listenerBasis(parts, "grpc");
   const handler = createMetricsHandler({ metrics, verifyServiceToken, onUnproven: audit.wrongToken });
   // Its callers are internal services: no address has an allowance.
-  const allowance: AddressAllowanceView = { guard: unguarded, look: () => undefined };
+  const allowance: AddressAllowanceView = { guard: unguarded, snapshot: () => undefined };
   const findRpc = createRpcs(parts, { listener: "internal", allowance });
   return createListener({
     ...options,

@@ -61,9 +61,9 @@ export function nameRoutes(services: readonly DescService[], screenPaths: Iterab
 
 /** The same admission, with the proven key and its team in the notes of the request. */
 export function noteCallers(admit: Admit): Admit {
-  return async (applicant, allowance) => {
-    const admission = await admit(applicant, allowance);
-    const { notes } = applicant;
+  return async (caller, allowance) => {
+    const admission = await admit(caller, allowance);
+    const { notes } = caller;
     const { principal } = admission;
     if (notes === undefined || principal === undefined) return admission;
     notes.keyId = principal.keyId;

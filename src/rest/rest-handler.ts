@@ -62,7 +62,7 @@ export function createRestHandler(parts: RestHandlerParts): HttpHandler {
     const match = parts.transcoder.match(verb, request.target);
     if (match.kind === "not_found") return { refusal: fail("NOT_FOUND") };
     if (match.kind !== "found") {
-      const decision = parts.allowance.look(request.address);
+      const decision = parts.allowance.snapshot(request.address);
       return refused(parts, pathRefusal(match), decision && { policy: "address", decision });
     }
     const { route } = match;
@@ -79,8 +79,8 @@ export function createRestHandler(parts: RestHandlerParts): HttpHandler {
   };
 }
 
-/** A request, the route that it matched and the method behind it. */
-interface Asked {
+/** A request, the route that it matches and the method behind it. */
+interface MatchedRequest {
   readonly request: HttpRequest;
   readonly route: MatchedRoute;
   readonly method: WiredMethod;
@@ -117,7 +117,7 @@ class AdmittedRequest implements Call {
 
   constructor(
     parts: RestHandlerParts,
-    { request, route, method }: Asked,
+    { request, route, method }: MatchedRequest,
     admission: RestAdmission & { readonly kind: "admitted" },
   ) {
     this.principal = admission.principal;

@@ -8,8 +8,8 @@ import {
   type Admission,
   type Admit,
   type AnyoneAdmission,
-  type Applicant,
   admitAnyone,
+  type Caller,
 } from "../admission/admission.ts";
 import type { Call, CredentialKind, Principal } from "../auth/principal.ts";
 
@@ -55,7 +55,7 @@ export type RestAdmission = Admission | AnyoneAdmission;
 /** A method with all that the policy says of it. */
 export interface WiredMethod extends RestMethod {
   readonly bodyBytesMax: number;
-  admit(applicant: Applicant, allowance: AddressAllowanceView): Promise<RestAdmission>;
+  admit(caller: Caller, allowance: AddressAllowanceView): Promise<RestAdmission>;
 }
 
 /**
@@ -86,6 +86,6 @@ function admissionBy(
   method: Binding["method"],
 ): WiredMethod["admit"] {
   if (credential === "api_key") return admit;
-  if (credential === "none") return async (applicant, allowance) => admitAnyone(applicant, allowance);
+  if (credential === "none") return async (caller, allowance) => admitAnyone(caller, allowance);
   throw new Error(`The REST API can't admit callers of ${method.toString()} by: ${credential ?? "no row"}`);
 }

@@ -27,7 +27,7 @@ export function streamFormFor(accept: string | undefined): StreamForm {
  * Returns the body of a streamed response as soon as the first message is there, or the end; or
  * after `quietMs`, because proxies close a connection that is silent. Rejects with what the stream
  * throws before that: the caller then gets a whole refusal, and nothing is counted here. A later
- * refusal is told in the stream. The body counts and logs its outcome once: the success, the
+ * refusal is written into the stream. The body counts and logs its outcome once: the success, the
  * refusal, or CANCELLED if it is returned early. The messages end when the caller is gone, and
  * with the body.
  */

@@ -4,7 +4,13 @@
  */
 
 import type { DescMethod } from "@bufbuild/protobuf";
-import { type AddressAllowanceView, type Admit, admitAnyone, type Load } from "../admission/admission.ts";
+import {
+  type AddressAllowanceView,
+  type Admit,
+  admitAnyone,
+  type Caller,
+  type Load,
+} from "../admission/admission.ts";
 import { namesTeam } from "../auth/policy.ts";
 import { type CredentialKind, clientHeader, declaredClient, type Principal } from "../auth/principal.ts";
 import {
@@ -66,13 +72,13 @@ export type AuthResult =
     };
 
 /** The parts of a request that authentication reads. */
-export type Caller = Pick<HttpRequest, "authorizations" | "address" | "header" | "notes">;
+export type RpcCaller = Caller & Pick<HttpRequest, "header">;
 
 /**
  * Authenticates a call before its body is read, for both RPC handlers: looks up the credential that
  * the policy asks for and checks it. A run passes the same admission as over REST. Never rejects.
  */
-export type Authenticate = (method: DescMethod, caller: Caller) => Promise<AuthResult>;
+export type Authenticate = (method: DescMethod, caller: RpcCaller) => Promise<AuthResult>;
 
 export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   return async (method, caller) => {
@@ -103,7 +109,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
 async function admitService(
   parts: AuthenticateParts,
   method: DescMethod,
-  caller: Caller,
+  caller: RpcCaller,
 ): Promise<AuthResult> {
   const service = await proveService(caller.authorizations, parts.verifyServiceToken);
   return admitted(parts, { method, caller, service });
@@ -111,7 +117,7 @@ async function admitService(
 
 function admitted(
   { policy, load }: AuthenticateParts,
-  { method, caller, service }: { method: DescMethod; caller: Caller; service: NamedService | undefined },
+  { method, caller, service }: { method: DescMethod; caller: RpcCaller; service: NamedService | undefined },
 ): AuthResult {
   const client = declaredClient(caller.header(clientHeader));
   const principal = { kind: "service", ...(service && { service }), ...(client && { client }) } as const;
@@ -127,7 +133,7 @@ function admitted(
   }
 }
 
-function requireToken(caller: Caller, isRight: (presented: string) => boolean): void {
+function requireToken(caller: RpcCaller, isRight: (presented: string) => boolean): void {
   const credential = readBearer(caller.authorizations);
   if (credential.kind === "missing") throw fail("MISSING_CREDENTIAL");
   if (credential.kind !== "bearer" || !isRight(credential.token)) throw fail("INVALID_CREDENTIAL");
@@ -136,7 +142,7 @@ function requireToken(caller: Caller, isRight: (presented: string) => boolean): 
 /** Reads only the cookie, never a key or a token. No other code reads the cookie of an RPC. */
 async function admitSession(
   { policy, sessions }: AuthenticateParts,
-  caller: Caller,
+  caller: RpcCaller,
   { needsPreview }: { needsPreview: boolean },
 ): Promise<AuthResult> {
   let principal: Principal | undefined;

@@ -19,7 +19,7 @@ export interface RpcParts {
   /** Undefined if the listener has no sign-in. */
   readonly sessions: SessionAccess | undefined;
   /** The allowance of an address, for responses that come before a team's limit is checked. */
-  readonly allowance: Pick<AddressAllowanceView, "look">;
+  readonly allowance: Pick<AddressAllowanceView, "snapshot">;
   readonly clock: Clock;
   readonly messageBytesMax: number;
   /**

@@ -33,7 +33,7 @@ export function serveRpcs(
         authenticate: async () => ({ kind: "admitted", principal: anyone }),
         audit: { unauthorized: () => {} },
         sessions: undefined,
-        allowance: { look: () => undefined },
+        allowance: { snapshot: () => undefined },
         clock: systemClock,
         messageBytesMax,
         needsConnectVersion: true,

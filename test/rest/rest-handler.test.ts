@@ -36,7 +36,7 @@ async function rateHeadersOf(
     outcomes: { succeeded: () => {}, refused: () => {} },
     policy: { credentialOf: () => "api_key", requestBytesMaxOf: (_, usualMax) => usualMax },
     admit: async () => admission,
-    allowance: { guard: unguarded, look: () => ofAddress },
+    allowance: { guard: unguarded, snapshot: () => ofAddress },
     methods: Object.values(RunService.method).map((each) => ({ method: each, answer: work })),
   });
   const request: HttpRequest = {

@@ -84,7 +84,7 @@ async function serveNews(watch: RestMethod["answer"], streamQuietMs?: number) {
       bodyBytesMax: 1024,
       policy: { credentialOf: () => "api_key", requestBytesMaxOf: (_, usualMax) => usualMax },
       admit: async () => admission,
-      allowance: { guard: unguarded, look: () => undefined },
+      allowance: { guard: unguarded, snapshot: () => undefined },
       methods: [
         { method: transcoder.bindings[0]!.method, answer: watch },
         { method: transcoder.bindings[2]!.method, answer: () => event("now") },

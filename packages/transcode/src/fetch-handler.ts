@@ -47,7 +47,7 @@ interface RpcResponse<Content> {
 /** Answers a request that a rule takes. Undefined: no rule takes this path. Never rejects. */
 export type FetchHandler = (request: Request) => Promise<Response | undefined>;
 
-/** The largest body that is read, if the handler is not told another. */
+/** The largest body that is read by default. */
 export const bodyBytesMaxDefault = 4 * 1024 * 1024;
 
 /**
@@ -162,7 +162,7 @@ async function call(
   return new Response(texts, { status: 200, headers });
 }
 
-/** The texts of a stream, one message for each read. A failure is told in the last one. */
+/** The texts of a stream, one message for each read. A failure is the last of them. */
 function textsOf(stream: {
   readonly messages: AsyncIterator<Message>;
   readonly first: IteratorResult<Message>;

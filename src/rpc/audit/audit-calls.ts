@@ -9,7 +9,7 @@ import type { ChangeSubject } from "../../audit/audit-store.ts";
 import type { ChangeFacts } from "../../audit/pending-change.ts";
 import { type Anyone, actorOf, type Call, type Principal } from "../../auth/principal.ts";
 import type { Refusal } from "../../refusal/refusal.ts";
-import type { Authenticate, AuthResult, Caller } from "../authenticate.ts";
+import type { Authenticate, AuthResult, RpcCaller } from "../authenticate.ts";
 import { type ServedService, type Work, workOf } from "../served.ts";
 import { type AuditedMethod, auditedMethod } from "./audited-methods.ts";
 
@@ -94,7 +94,7 @@ function noteRefused(
     audited,
     caller,
     decided: { principal, refusal },
-  }: { audited: AuditedMethod; caller: Caller; decided: Extract<AuthResult, { kind: "refused" }> },
+  }: { audited: AuditedMethod; caller: RpcCaller; decided: Extract<AuthResult, { kind: "refused" }> },
 ): void {
   const facts = factsOf(audited, principal, { address: caller.address, requestId: "" });
   const form = { ...audited.form, isUnknown: isUnknown(principal) };

@@ -104,6 +104,6 @@ const textType = /^application\/grpc-web-text/i;
 function addressHeaders({ policy, allowance, clock }: RpcParts, route: RpcRoute, request: HttpRequest) {
   const credential = policy.credentialOf(route.method);
   const isLimited = credential === "api_key" || credential === "none";
-  const decision = isLimited ? allowance.look(request.address) : undefined;
+  const decision = isLimited ? allowance.snapshot(request.address) : undefined;
   return rateReportHeaders(decision && { policy: "address", decision }, clock);
 }
