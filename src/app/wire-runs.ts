@@ -1,6 +1,7 @@
 /** A part of step 2 of a start: the runs of apps. */
 
 import { createCheckKey } from "../admission/admission.ts";
+import type { CheckKey } from "../auth/key-evidence.ts";
 import type { Clock } from "../base/clock.ts";
 import { createRunIds, type RandomBytes } from "../base/ids.ts";
 import { bounds } from "../bounds.ts";
@@ -17,8 +18,8 @@ import { createIdempotentRuns } from "../run/idempotency/idempotent-runs.ts";
 import type { NameFilePaths } from "../run/resolve-host.ts";
 import { createRunService } from "../run/run-service.ts";
 import { createRunSlots } from "../run/run-slots.ts";
-import { createFindRunnableApp, type Runner } from "../run/runner.ts";
-import { createWatchRights } from "../run/watch-rights.ts";
+import { createFindRunnableApp, type FindRunnableApp, type Runner } from "../run/runner.ts";
+import { createWatchRights, type WatchRights } from "../run/watch-rights.ts";
 import type { Config } from "../settings/config.ts";
 import type { Stores } from "../store/stores.ts";
 import type { Traces } from "../traces/traces.ts";
@@ -47,10 +48,48 @@ export interface RunsParts {
 export type Runs = ReturnType<typeof wireRuns>;
 
 /** Runs and streams of apps, and the answers that are kept for repeats. */
-export function wireRuns(parts: RunsParts & { readonly randomBytes: RandomBytes }, usage: Usage) {
-  const { config, clock, log, metrics, stores, caches, traces, bytes } = parts;
-  const { mayAdmit, limitOf } = parts.membership;
-  const redact = parts.redact ?? createRedaction(config.keyPrefix, []);
+export function wireRuns(parts: WireRunsParts, usage: Usage) {
+  const { clock, stores, caches } = parts;
+  const redact = parts.redact ?? createRedaction(parts.config.keyPrefix, []);
+  const { runner, run, streams } = wireRunners(parts, usage, redact);
+  const shared = {
+    newRunId: createRunIds(parts.randomBytes),
+    findRunnableApp: createFindRunnableApp(caches.apps),
+    watchRights: createWatchRights({
+      recheckMs: bounds.streamRecheckMs,
+      mayAdmit: parts.membership.mayAdmit,
+    }),
+    checkKey: createCheckKey(caches.keys, clock),
+  };
+  const { newRunId, findRunnableApp } = shared;
+  const kept = wireKeptRuns(parts, { ...shared, run });
+  const { idempotent, background } = kept;
+  const runService = createRunService({
+    ...shared,
+    run,
+    stream: streams.stream,
+    slots: streams.slots,
+    idempotent,
+    background: kept.backgroundService,
+    startMsMax: bounds.streamQuietMs,
+  });
+  const checkApp = createCheckApp({ apps: stores.apps, runner, newRunId, redact });
+  return {
+    runService,
+    runner,
+    idempotent,
+    background,
+    findRunnableApp,
+    checkApp,
+    openStreams: streams.open,
+  };
+}
+
+type WireRunsParts = RunsParts & { readonly randomBytes: RandomBytes };
+
+/** What calls the apps, with its meters and spans. */
+function wireRunners(parts: WireRunsParts, usage: Usage, redact: Redact) {
+  const { config, clock, metrics, traces } = parts;
   const runner = createAppRunner({
     clock,
     appRunsMax: config.appRunsMax,
@@ -60,12 +99,32 @@ export function wireRuns(parts: RunsParts & { readonly randomBytes: RandomBytes 
     redact,
   });
   const ended = { clock, countRun: usage.runEnded };
-  const run = meterRuns(traces?.run(runner) ?? runner.run, metrics, ended);
+  const slots = createRunSlots({ clock, appRunsMax: config.appStreamsMax, runsMax: bounds.streamsMax });
   const stream = traces?.stream(runner) ?? runner.stream;
-  const newRunId = createRunIds(parts.randomBytes);
+  return {
+    runner,
+    run: meterRuns(traces?.run(runner) ?? runner.run, metrics, ended),
+    streams: createStreamMeters({ slots, stream, metrics, ...ended }),
+  };
+}
+
+interface KeptRunsParts {
+  readonly run: Runner;
+  readonly newRunId: () => string;
+  readonly findRunnableApp: FindRunnableApp;
+  readonly watchRights: WatchRights;
+  readonly checkKey: CheckKey;
+}
+
+/** The runs of which the store keeps a record: those with an Idempotency-Key, and in the background. */
+function wireKeptRuns(
+  parts: WireRunsParts,
+  { run, newRunId, findRunnableApp, watchRights, checkKey }: KeptRunsParts,
+) {
+  const { config, clock, log, metrics, stores, caches, bytes } = parts;
   const recordsMaxOf = async (teamId: string) => {
-    const team = caches.teams.peek(teamId) ?? (await caches.teams.load(teamId));
-    const perMinute = team ? limitOf(team.plan) : 0;
+    const team = await caches.teams.load(teamId);
+    const perMinute = team ? parts.membership.limitOf(team.plan) : 0;
     return Math.max(bounds.runRecordsMin, bounds.runRecordMinutes * perMinute);
   };
   const onWriteFailed = (err: unknown) =>
@@ -85,11 +144,6 @@ export function wireRuns(parts: RunsParts & { readonly randomBytes: RandomBytes 
     recordsMaxOf,
     onWriteFailed,
   });
-  const slots = createRunSlots({ clock, appRunsMax: config.appStreamsMax, runsMax: bounds.streamsMax });
-  const streams = createStreamMeters({ slots, stream, metrics, ...ended });
-  const findRunnableApp = createFindRunnableApp(caches.apps);
-  const watchRights = createWatchRights({ recheckMs: bounds.streamRecheckMs, mayAdmit });
-  const checkKey = createCheckKey(caches.keys, clock);
   const background = createBackgroundRuns({
     clock,
     store: stores.backgroundRuns,
@@ -122,28 +176,7 @@ export function wireRuns(parts: RunsParts & { readonly randomBytes: RandomBytes 
     },
     missed: () => background.endedElsewhere(""),
   });
-  const runService = createRunService({
-    findRunnableApp,
-    run,
-    stream: streams.stream,
-    slots: streams.slots,
-    idempotent,
-    background: backgroundService,
-    newRunId,
-    watchRights,
-    startMsMax: bounds.streamQuietMs,
-    checkKey,
-  });
-  const checkApp = createCheckApp({ apps: stores.apps, runner, newRunId, redact });
-  return {
-    runService,
-    runner,
-    idempotent,
-    background,
-    findRunnableApp,
-    checkApp,
-    openStreams: streams.open,
-  };
+  return { idempotent, background, backgroundService };
 }
 
 /** In whose name this process takes on runs in the background, and who else may. */

@@ -20,10 +20,10 @@ import type { ControlChange, ControlView, LeaseRecord } from "./control-store.ts
 import { createHeartbeat } from "./heartbeat.ts";
 import { createJanitor } from "./janitor.ts";
 import { createLease, type FleetTimes, lapseMsOf } from "./lease.ts";
-import { createLeaseObservations } from "./lease-observations.ts";
+import { createLeaseObservations, type LeaseObservations } from "./lease-observations.ts";
 import { createPushes } from "./pushes.ts";
-import { createRegistration, type RegistrationParts } from "./registration.ts";
-import { createShares } from "./shares.ts";
+import { Registration, type RegistrationParts } from "./registration.ts";
+import { createShares, type Shares } from "./shares.ts";
 
 /** One instance's membership in a fleet. */
 export interface Fleet {
@@ -112,122 +112,154 @@ export interface FleetParts extends RegistrationParts {
  * again, except that an instance that may not join again ends its heartbeats.
  */
 export async function joinFleet(parts: FleetParts): Promise<Fleet> {
-  const { control, clock, timers, times, events = {} } = parts;
-  const lease = createLease(clock, times.leaseMs);
-  const observations = createLeaseObservations(clock, lapseMsOf(times));
-  const shares = createShares(clock, times.shareMs);
-  let leases: readonly LeaseRecord[] = [];
+  const member = new Member(parts);
+  await member.join();
+  return {
+    mayAdmit: member.lease.isValid,
+    leftMs: member.lease.leftMs,
+    announce: member.pushes.announce,
+    nudged: member.heartbeat.soon,
+    members: () => ({ ownId: member.registration.ownId(), leases: member.leases }),
+    sharePlace: () => member.shares.placeOf(member.registration.ownId()),
+    leave: () => member.leave(),
+  };
+}
 
-  const registration = createRegistration({
-    ...parts,
-    events,
-    lease,
-    onJoined: shares.joined,
-    takeView(view) {
-      leases = view.leases;
-      shares.see(view);
-      learn(view);
-      clean(view);
-      void takeOver(view);
-    },
-  });
-  const { isOwn } = registration;
-  const clean = createJanitor({ control, observations, shares, registration, clock, times });
-  const barriers = createBarriers({
-    control,
-    clock,
-    timers,
-    times,
-    observations,
-    isOwn,
-    onSilent: events.onSilent,
-    onRead: (view) => learn(view),
-  });
+/** The parts of one instance in its fleet, and how what each learns reaches the others. */
+class Member {
+  readonly lease: ReturnType<typeof createLease>;
+  readonly shares: Shares;
+  readonly registration: Registration;
+  readonly pushes: ReturnType<typeof createPushes>;
+  readonly heartbeat: ReturnType<typeof createHeartbeat>;
+  /** Those of the last view. */
+  leases: readonly LeaseRecord[] = [];
+  readonly #parts: FleetParts;
+  readonly #observations: LeaseObservations;
+  readonly #barriers: ReturnType<typeof createBarriers>;
+  readonly #clean: ReturnType<typeof createJanitor>;
+  #isTakingOver = false;
 
-  /** Takes what any answer shows. The lease does not grow by it. */
-  function learn(view: ControlView): void {
-    // Before its changes count as applied: what depends on the records is acknowledged with them. A
-    // late view is older than what was shown already.
-    if (registration.isNew(view)) parts.onView?.(view);
-    // The acknowledgement should not wait for the next regular heartbeat.
-    if (registration.take(view)) heartbeat.soon();
-    observations.see(view);
-    barriers.take(view);
+  constructor(parts: FleetParts) {
+    const { control, clock, timers, times, events = {} } = parts;
+    this.#parts = parts;
+    const lease = createLease(clock, times.leaseMs);
+    const observations = createLeaseObservations(clock, lapseMsOf(times));
+    const shares = createShares(clock, times.shareMs);
+    const registration = new Registration({
+      ...parts,
+      events,
+      lease,
+      onJoined: shares.joined,
+      takeView: (view) => this.#takeView(view),
+    });
+    const isOwn = (id: string) => registration.isOwn(id);
+    this.lease = lease;
+    this.shares = shares;
+    this.registration = registration;
+    this.#observations = observations;
+    this.#clean = createJanitor({ control, observations, shares, registration, clock, times });
+    this.#barriers = createBarriers({
+      control,
+      clock,
+      timers,
+      times,
+      observations,
+      isOwn,
+      onSilent: events.onSilent,
+      onRead: (view) => this.#learn(view),
+    });
+    this.pushes = createPushes({
+      control,
+      clock,
+      events,
+      pass: this.#barriers.pass,
+      onPushed: (view) => {
+        this.#learn(view);
+        parts.nudge(othersAddresses(view, isOwn));
+      },
+    });
+    this.heartbeat = createHeartbeat({
+      clock,
+      timers,
+      beatMs: times.beatMs,
+      step: () => this.#beat(),
+      onFailed: (cause) => this.#onBeatFailed(cause),
+    });
   }
 
-  let isTakingOver = false;
-  /** While this instance has no share of the limits, it takes that of one that has left. */
-  async function takeOver({ vacant: [share] = [] }: ControlView): Promise<void> {
-    const id = registration.ownId();
-    // An instance alone counts by itself, and leaves shares to the next fleet.
-    if (parts.facts.alone || isTakingOver || id === undefined || !share || shares.placeOf(id)) return;
-    isTakingOver = true;
-    const isTaken = await control.takeOver(id, share).catch(() => false);
-    isTakingOver = false;
-    // The next view shows it, or what else is vacant.
-    if (isTaken) heartbeat.soon();
+  async join(): Promise<void> {
+    try {
+      await this.registration.register();
+      await this.registration.beat();
+    } catch (cause) {
+      await this.leave();
+      throw cause;
+    }
+    this.heartbeat.start();
   }
 
-  const pushes = createPushes({
-    control,
-    clock,
-    events,
-    pass: barriers.pass,
-    onPushed(view) {
-      learn(view);
-      parts.nudge(othersAddresses(view, isOwn));
-    },
-  });
-
-  const heartbeat = createHeartbeat({
-    clock,
-    timers,
-    beatMs: times.beatMs,
-    async step() {
-      await registration.beat();
-      pushes.repeat();
-    },
-    onFailed(cause) {
-      if (cause instanceof StartRefused) endRefused(cause.message);
-      else events.onBeatFailed?.(cause);
-    },
-  });
-
-  /** Another try would only count as one more instance among the others for a while. */
-  function endRefused(words: string): void {
-    registration.end();
-    void heartbeat.stop();
-    events.onRefused?.(words);
-  }
-
-  async function leave(): Promise<void> {
-    const id = registration.ownId();
-    const share = parts.handsShareOver?.() ? shares.shareOf(id) : undefined;
-    registration.end();
-    await heartbeat.stop();
-    await pushes.idle();
+  async leave(): Promise<void> {
+    const { control, handsShareOver } = this.#parts;
+    const id = this.registration.ownId();
+    const share = handsShareOver?.() ? this.shares.shareOf(id) : undefined;
+    this.registration.end();
+    await this.heartbeat.stop();
+    await this.pushes.idle();
     if (id === undefined) return;
     // Where it can't be removed, it lapses by itself.
     await (share ? control.vacate(id, share) : control.remove(id)).catch(() => {});
   }
 
-  try {
-    await registration.register();
-    await registration.beat();
-  } catch (cause) {
-    await leave();
-    throw cause;
+  async #beat(): Promise<void> {
+    await this.registration.beat();
+    this.pushes.repeat();
   }
-  heartbeat.start();
-  return {
-    mayAdmit: lease.isValid,
-    leftMs: lease.leftMs,
-    announce: pushes.announce,
-    nudged: heartbeat.soon,
-    members: () => ({ ownId: registration.ownId(), leases }),
-    sharePlace: () => shares.placeOf(registration.ownId()),
-    leave,
-  };
+
+  #onBeatFailed(cause: unknown): void {
+    const { events } = this.#parts;
+    if (!(cause instanceof StartRefused)) {
+      events?.onBeatFailed?.(cause);
+      return;
+    }
+    // Another try would only count as one more instance among the others for a while.
+    this.registration.end();
+    void this.heartbeat.stop();
+    events?.onRefused?.(cause.message);
+  }
+
+  /** The view of an own step. */
+  #takeView(view: ControlView): void {
+    this.leases = view.leases;
+    this.shares.see(view);
+    this.#learn(view);
+    this.#clean(view);
+    void this.#takeOver(view);
+  }
+
+  /** Takes what any answer shows. The lease does not grow by it. */
+  #learn(view: ControlView): void {
+    // Before its changes count as applied: what depends on the records is acknowledged with them. A
+    // late view is older than what was shown already.
+    if (this.registration.isNew(view)) this.#parts.onView?.(view);
+    // The acknowledgement should not wait for the next regular heartbeat.
+    if (this.registration.take(view)) this.heartbeat.soon();
+    this.#observations.see(view);
+    this.#barriers.take(view);
+  }
+
+  /** While this instance has no share of the limits, it takes that of one that has left. */
+  async #takeOver({ vacant: [share] = [] }: ControlView): Promise<void> {
+    const id = this.registration.ownId();
+    // An instance alone counts by itself, and leaves shares to the next fleet.
+    if (this.#parts.facts.alone || this.#isTakingOver || id === undefined || !share) return;
+    if (this.shares.placeOf(id)) return;
+    this.#isTakingOver = true;
+    const isTaken = await this.#parts.control.takeOver(id, share).catch(() => false);
+    this.#isTakingOver = false;
+    // The next view shows it, or what else is vacant.
+    if (isTaken) this.heartbeat.soon();
+  }
 }
 
 function othersAddresses({ leases }: ControlView, isOwn: (id: string) => boolean): string[] {

@@ -34,62 +34,44 @@ export interface RegistrationParts {
   readonly clear: () => void;
 }
 
-export type Registration = ReturnType<typeof createRegistration>;
+interface LeasedRegistrationParts extends RegistrationParts {
+  readonly lease: Lease;
+  /** Applies what the view of a heartbeat or registration says. Then the lease grows. */
+  readonly takeView: (view: ControlView) => void;
+  /** Registered under this id; the lease begins. */
+  readonly onJoined: (id: string) => void;
+  readonly events: { onLeaseTaken?(): void; onFenced?(): void };
+}
 
-export function createRegistration(
-  parts: RegistrationParts & {
-    readonly lease: Lease;
-    /** Applies what the view of a heartbeat or registration says. Then the lease grows. */
-    readonly takeView: (view: ControlView) => void;
-    /** Registered under this id; the lease begins. */
-    readonly onJoined: (id: string) => void;
-    readonly events: { onLeaseTaken?(): void; onFenced?(): void };
-  },
-) {
-  const { control, facts, lease, mayJoin, events } = parts;
+/** What this instance is registered as, and what it knows by its record. */
+export class Registration {
+  readonly #parts: LeasedRegistrationParts;
   /** Under which this process registered or tried to. Others remove those that are forgotten. */
-  const ownIds = new Set<string>();
-  let newestId: string | undefined;
+  readonly #ownIds = new Set<string>();
+  #newestId: string | undefined;
   /** Undefined: not registered, so nothing may be admitted. */
-  let ownId: string | undefined;
+  #ownId: string | undefined;
   /** The newest n that was seen of the record. */
-  let ownN = 0;
+  #ownN = 0;
   /** The `seq` up to which all changes are applied; undefined while nothing is registered. */
-  let applied: number | undefined;
-  let isOver = false;
+  #applied: number | undefined;
+  #isOver = false;
 
-  function newOwnId(): string {
-    const id = parts.newId();
-    newestId = id;
-    ownIds.add(id);
-    const [oldest] = ownIds;
-    if (ownIds.size > bounds.ownRegistrationsMax && oldest !== undefined) ownIds.delete(oldest);
-    return id;
+  constructor(parts: LeasedRegistrationParts) {
+    this.#parts = parts;
   }
 
-  function extend(sent: SendTime): void {
-    const wasValid = lease.isValid();
-    lease.extend(sent);
-    if (!wasValid) events.onLeaseTaken?.();
+  ownId(): string | undefined {
+    return this.#ownId;
   }
 
-  /** There is no await in here: what was known is forgotten before the lease begins. */
-  function begin(id: string, sent: SendTime, view: ControlView): void {
-    parts.clear();
-    // Whatever is read from now on is at least as new.
-    applied = view.seq;
-    ownId = id;
-    ownN = nOf(view, id);
-    parts.onJoined(id);
-    parts.takeView(view);
-    extend(sent);
+  isOwn(id: string): boolean {
+    return this.#ownIds.has(id);
   }
 
-  function forget(): void {
-    ownId = undefined;
-    lease.lose();
-    applied = undefined;
-    parts.clear();
+  /** Those of `ids` that this process registered earlier, and acts on no more. */
+  formerAmong(ids: readonly string[]): string[] {
+    return ids.filter((id) => id !== this.#newestId && this.#ownIds.has(id));
   }
 
   /**
@@ -97,69 +79,105 @@ export function createRegistration(
    * is a former one once an attempt succeeds. Rejects with StartRefused where this instance may not
    * join, and removes the record, if possible.
    */
-  async function register(): Promise<void> {
+  async register(): Promise<void> {
+    const { control, facts, lease, limits, mayJoin } = this.#parts;
     // A new id for every attempt: an earlier attempt whose answer was lost may have happened, and
     // its record must not look as if this instance had stood still.
-    const id = newOwnId();
+    const id = this.#newOwnId();
     const sent = lease.sendTime();
-    const view = await control.register(id, facts, parts.limits?.());
+    const view = await control.register(id, facts, limits?.());
     const words = mayJoin?.(view, id);
-    if (!isOver && words === undefined) return begin(id, sent, view);
+    if (!this.#isOver && words === undefined) return this.#begin(id, sent, view);
     // Where it can't be removed, it lapses by itself.
     await control.remove(id).catch(() => {});
     if (words !== undefined) throw new StartRefused(words);
   }
 
-  return {
-    ownId: () => ownId,
-    isOwn: (id: string) => ownIds.has(id),
-    /** Those of `ids` that this process registered earlier, and acts on no more. */
-    formerAmong: (ids: readonly string[]) => ids.filter((id) => id !== newestId && ownIds.has(id)),
-    register,
-    /**
-     * One heartbeat: acknowledges what is applied, applies what is new, and extends the lease.
-     * Where the record is gone, or an older one of its own, it forgets everything and
-     * registers anew.
-     */
-    async beat(): Promise<void> {
-      const id = ownId;
-      if (id === undefined || applied === undefined) return await register();
-      const sent = lease.sendTime();
-      const limits = parts.limits?.();
-      const view = await control.beat(id, { ack: applied, nSeen: ownN, ...(limits && { limits }) });
-      if (isOver) return;
-      if (!view) {
-        forget();
-        events.onFenced?.();
-        return await register();
-      }
-      ownN = nOf(view, id);
-      // There is no await from here on: the lease grows only after all that the view says applies.
-      parts.takeView(view);
-      extend(sent);
-    },
-    /** Whether the view is not older than what is applied. */
-    isNew: (view: ControlView) => applied !== undefined && view.seq >= applied,
-    /**
-     * Applies the changes of the view that are new. Where the view does not reach back to all of
-     * them, everything known is forgotten. Returns whether there were any.
-     */
-    take(view: ControlView): boolean {
-      const before = applied;
-      if (before === undefined || view.seq <= before) return false;
-      const missed = view.recent.filter(({ seq }) => seq > before);
-      if (missed.length < view.seq - before) parts.clear();
-      parts.apply(missed);
-      // Last, so that a change that could not be applied is never acknowledged.
-      applied = view.seq;
-      return true;
-    },
-    /** Ends the lease, now and for ever. */
-    end(): void {
-      isOver = true;
-      forget();
-    },
-  };
+  /**
+   * One heartbeat: acknowledges what is applied, applies what is new, and extends the lease. Where
+   * the record is fenced, gone, or an older one of its own, it forgets everything and registers
+   * anew.
+   */
+  async beat(): Promise<void> {
+    const { control, lease, events } = this.#parts;
+    const id = this.#ownId;
+    const applied = this.#applied;
+    if (id === undefined || applied === undefined) return await this.register();
+    const sent = lease.sendTime();
+    const limits = this.#parts.limits?.();
+    const view = await control.beat(id, { ack: applied, nSeen: this.#ownN, ...(limits && { limits }) });
+    if (this.#isOver) return;
+    if (!view) {
+      this.#forget();
+      events.onFenced?.();
+      return await this.register();
+    }
+    this.#ownN = nOf(view, id);
+    // There is no await from here on: the lease grows only after all that the view says applies.
+    this.#parts.takeView(view);
+    this.#extend(sent);
+  }
+
+  /** Whether the view is not older than what is applied. */
+  isNew(view: ControlView): boolean {
+    return this.#applied !== undefined && view.seq >= this.#applied;
+  }
+
+  /**
+   * Applies the changes of the view that are new. Where the view does not reach back to all of
+   * them, everything known is forgotten. Returns whether there were any.
+   */
+  take(view: ControlView): boolean {
+    const before = this.#applied;
+    if (before === undefined || view.seq <= before) return false;
+    const missed = view.recent.filter(({ seq }) => seq > before);
+    if (missed.length < view.seq - before) this.#parts.clear();
+    this.#parts.apply(missed);
+    // Last, so that a change that could not be applied is never acknowledged.
+    this.#applied = view.seq;
+    return true;
+  }
+
+  /** Ends the lease, now and for ever. */
+  end(): void {
+    this.#isOver = true;
+    this.#forget();
+  }
+
+  #newOwnId(): string {
+    const id = this.#parts.newId();
+    this.#newestId = id;
+    this.#ownIds.add(id);
+    const [oldest] = this.#ownIds;
+    if (this.#ownIds.size > bounds.ownRegistrationsMax && oldest !== undefined) this.#ownIds.delete(oldest);
+    return id;
+  }
+
+  /** There is no await in here: what was known is forgotten before the lease begins. */
+  #begin(id: string, sent: SendTime, view: ControlView): void {
+    this.#parts.clear();
+    // Whatever is read from now on is at least as new.
+    this.#applied = view.seq;
+    this.#ownId = id;
+    this.#ownN = nOf(view, id);
+    this.#parts.onJoined(id);
+    this.#parts.takeView(view);
+    this.#extend(sent);
+  }
+
+  #extend(sent: SendTime): void {
+    const { lease, events } = this.#parts;
+    const wasValid = lease.isValid();
+    lease.extend(sent);
+    if (!wasValid) events.onLeaseTaken?.();
+  }
+
+  #forget(): void {
+    this.#ownId = undefined;
+    this.#parts.lease.lose();
+    this.#applied = undefined;
+    this.#parts.clear();
+  }
 }
 
 /** A record's n grows by its own heartbeats alone, and falls only with the whole database. */

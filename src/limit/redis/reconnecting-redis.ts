@@ -5,13 +5,7 @@ import { type LimitTimers, startLoopAwareTimeout } from "../timers.ts";
 import { RedisTrouble } from "./redis-trouble.ts";
 import type { Answer, Ask, LogState, OpenSharedLogs, SharedLogs } from "./shared-logs.ts";
 
-/**
- * The shared logs over one connection, with one call in each turn of the event loop for all spends
- * of that turn. The connection is dropped when a call fails, or takes longer than `redisCallMsMax`
- * while this process is not busy with other work. Then it is opened anew, once in `redisReopenMs`
- * at most. Rejects as `open` does where the first one can't be opened.
- */
-export async function createReconnectingRedis(parts: {
+interface ReconnectingRedisParts {
   readonly open: OpenSharedLogs;
   readonly clock: Clock;
   readonly timers: LimitTimers;
@@ -21,123 +15,154 @@ export async function createReconnectingRedis(parts: {
   readonly onReopenFailed: (cause: unknown) => void;
   /** Called when there is one again, before anything is spent on it. */
   readonly onReturned: () => void;
-}) {
-  const { open, clock, timers } = parts;
-  const msMax = bounds.redisCallMsMax;
-  let logs: SharedLogs | undefined;
-  let openedMs = 0;
-  let isClosed = false;
-  /** Filled in this turn, and not sent yet. */
-  let filling: Batch | undefined;
+}
+
+/** Rejects as `open` does where the first connection can't be opened. */
+export async function createReconnectingRedis(parts: ReconnectingRedisParts): Promise<ReconnectingRedis> {
+  const redis = new ReconnectingRedis(parts);
+  await redis.connect();
+  return redis;
+}
+
+/**
+ * The shared logs over one connection, with one call in each tick of the event loop for all spends
+ * of that tick. The connection is dropped when a call fails, or takes longer than `redisCallMsMax`
+ * while this process is not busy with other work. Then it is opened anew, once in `redisReopenMs`
+ * at most.
+ */
+class ReconnectingRedis {
+  readonly #parts: ReconnectingRedisParts;
+  #logs: SharedLogs | undefined;
+  #openedMs = 0;
+  #isClosed = false;
+  /** Filled in this tick, and not sent yet. */
+  #filling: Batch | undefined;
   /** What has no answer yet; with a timeout while a call is under way. */
-  const unanswered = new Map<Batch, ReturnType<typeof startLoopAwareTimeout> | undefined>();
+  readonly #unanswered = new Map<Batch, ReturnType<typeof startLoopAwareTimeout> | undefined>();
   /** How long calls have lately taken because this process was busy. */
-  let lagMs = 0;
+  #lagMs = 0;
 
-  async function connect(): Promise<void> {
-    openedMs = clock.monotonicMs();
+  constructor(parts: ReconnectingRedisParts) {
+    this.#parts = parts;
+  }
+
+  async connect(): Promise<void> {
+    this.#openedMs = this.#parts.clock.monotonicMs();
     let opened: SharedLogs | undefined;
-    opened = await open((cause) => {
-      if (opened && opened === logs) drop(cause);
+    opened = await this.#parts.open((cause) => {
+      if (opened && opened === this.#logs) this.#drop(cause);
     });
-    if (isClosed) opened.close();
-    else logs = opened;
+    if (this.#isClosed) opened.close();
+    else this.#logs = opened;
   }
 
-  function drop(cause: unknown): void {
-    const dropped = logs;
-    logs = undefined;
-    parts.onDropped(cause);
-    end(dropped);
-    reopenLater();
+  /** Whether there is a connection of use: only then may anything be spent. */
+  isOpen(): boolean {
+    return this.#logs !== undefined;
   }
 
-  function end(dropped: SharedLogs | undefined): void {
+  /** Resolves with undefined where it is not known what became of the spend. */
+  spend(spend: Spend): Promise<Answer | undefined> {
+    const filling = this.#filling?.hasRoom() ? this.#filling : this.#newBatch();
+    return filling.add(spend);
+  }
+
+  #newBatch(): Batch {
+    const batch = new Batch();
+    this.#filling = batch;
+    this.#unanswered.set(batch, undefined);
+    this.#parts.timers.soon(() => void this.#send(batch, bounds.sharedCallRepeatsMax));
+    return batch;
+  }
+
+  /** Ends the connection, and its spends without an answer. */
+  close(): void {
+    this.#isClosed = true;
+    this.#end();
+  }
+
+  #drop(cause: unknown): void {
+    const dropped = this.#logs;
+    this.#logs = undefined;
+    this.#parts.onDropped(cause);
+    this.#end(dropped);
+    this.#reopenLater();
+  }
+
+  #end(dropped = this.#logs): void {
+    this.#logs = undefined;
     dropped?.close();
-    for (const [batch, timeout] of unanswered) {
+    for (const [batch, timeout] of this.#unanswered) {
       timeout?.cancel();
       batch.answer([]);
     }
-    unanswered.clear();
-    filling = undefined;
-    lagMs = 0;
+    this.#unanswered.clear();
+    this.#filling = undefined;
+    this.#lagMs = 0;
   }
 
-  function reopenLater(): void {
-    const waitMs = Math.max(0, openedMs + bounds.redisReopenMs - clock.monotonicMs());
-    if (!isClosed) timers.after(waitMs, () => void reopen());
+  #reopenLater(): void {
+    const { clock, timers } = this.#parts;
+    const waitMs = Math.max(0, this.#openedMs + bounds.redisReopenMs - clock.monotonicMs());
+    if (!this.#isClosed) timers.after(waitMs, () => void this.#reopen());
   }
 
-  async function reopen(): Promise<void> {
-    if (isClosed) return;
+  async #reopen(): Promise<void> {
+    if (this.#isClosed) return;
     try {
-      await connect();
+      await this.connect();
     } catch (cause) {
-      parts.onReopenFailed(cause);
-      return reopenLater();
+      this.#parts.onReopenFailed(cause);
+      return this.#reopenLater();
     }
-    if (logs) parts.onReturned();
+    if (this.#logs) this.#parts.onReturned();
   }
 
-  async function send(batch: Batch, triesLeft: number): Promise<void> {
-    if (!logs || !unanswered.has(batch)) return;
-    if (filling === batch) filling = undefined;
-    const fail = (cause: unknown) => {
-      if (unanswered.has(batch)) drop(cause);
-    };
+  async #send(batch: Batch, triesLeft: number): Promise<void> {
+    const logs = this.#logs;
+    if (!logs || !this.#unanswered.has(batch)) return;
+    if (this.#filling === batch) this.#filling = undefined;
+    const { clock } = this.#parts;
     const sentMs = clock.monotonicMs();
-    const over = () => fail(new RedisTrouble(`silent for ${msMax} ms`));
-    const timeout = startLoopAwareTimeout({ clock, timers }, { msMax, startMs: lagMs, over });
-    unanswered.set(batch, timeout);
+    const timeout = this.#startTimeout(batch);
     // The first call that takes too long ends the connection, and so the others with it.
-    const giveUpMs = Math.min(...[...unanswered.values()].map((each) => each?.endsMs() ?? Infinity));
+    const giveUpMs = Math.min(...[...this.#unanswered.values()].map((each) => each?.endsMs() ?? Infinity));
     let answers: readonly Answer[] | undefined;
     try {
       answers = await logs.spend(batch.asks, giveUpMs);
     } catch (cause) {
-      return fail(cause);
+      return this.#fail(batch, cause);
     } finally {
       timeout.cancel();
     }
-    if (!unanswered.has(batch)) return;
-    unanswered.set(batch, undefined);
+    if (!this.#unanswered.has(batch)) return;
+    this.#unanswered.set(batch, undefined);
     if (answers) {
-      lagMs /= 2;
-      unanswered.delete(batch);
+      this.#lagMs /= 2;
+      this.#unanswered.delete(batch);
       batch.answer(answers);
     } else if (triesLeft > 0) {
       // It was written, or read, so late that nothing was spent: this process is busy.
-      lagMs = Math.min(clock.monotonicMs() - sentMs, bounds.sharedCallLagMsMax);
-      void send(batch, triesLeft - 1);
-    } else fail(new RedisTrouble("too late"));
+      this.#lagMs = Math.min(clock.monotonicMs() - sentMs, bounds.sharedCallLagMsMax);
+      void this.#send(batch, triesLeft - 1);
+    } else this.#fail(batch, new RedisTrouble("too late"));
   }
 
-  await connect();
-  return {
-    /** Whether there is a connection of use: only then may anything be spent. */
-    isOpen: () => logs !== undefined,
-    /** Resolves with undefined where it is not known what became of the spend. */
-    spend(spend: Spend): Promise<Answer | undefined> {
-      if (filling?.hasRoom() !== true) {
-        const batch = new Batch();
-        filling = batch;
-        unanswered.set(batch, undefined);
-        timers.soon(() => void send(batch, bounds.sharedCallRepeatsMax));
-      }
-      return filling.add(spend);
-    },
-    /** Ends the connection, and its spends without an answer. */
-    close() {
-      isClosed = true;
-      const dropped = logs;
-      logs = undefined;
-      end(dropped);
-    },
-  };
+  #startTimeout(batch: Batch): ReturnType<typeof startLoopAwareTimeout> {
+    const msMax = bounds.redisCallMsMax;
+    const over = () => this.#fail(batch, new RedisTrouble(`silent for ${msMax} ms`));
+    const timeout = startLoopAwareTimeout(this.#parts, { msMax, startMs: this.#lagMs, over });
+    this.#unanswered.set(batch, timeout);
+    return timeout;
+  }
+
+  #fail(batch: Batch, cause: unknown): void {
+    if (this.#unanswered.has(batch)) this.#drop(cause);
+  }
 }
 
 /**
- * The spends of one turn. Alike spends of a team become one ask: the order within a team is kept,
+ * The spends of one tick. Alike spends of a team become one ask: the order within a team is kept,
  * and that between teams changes no decision.
  */
 export class Batch {

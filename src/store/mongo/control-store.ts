@@ -17,88 +17,26 @@ export function createControlStore(
   { control }: Pick<Collections, "control">,
   { call, readOptions }: { readonly call: StoreCall; readonly readOptions: ReadConcernOptions },
 ): ControlStore {
-  const only = { _id: { $eq: "control" } };
-  const readRecent = createRecentReader();
-  /** The document of the last reply. A write that begins with it saves a read. */
-  let latest: ControlDocument | undefined;
-
-  function checked(document: ControlDocument): ControlDocument {
-    latest = checkRecord(controlDocument, document, "control");
-    return latest;
-  }
-
-  async function write(
-    filter: Filter<ControlDocument>,
-    update: UpdateFilter<ControlDocument>,
-  ): Promise<ControlDocument | undefined> {
-    const all = { $and: [only, filter] };
-    const document = await call(() => control.findOneAndUpdate(all, update, { returnDocument: "after" }));
-    return document ? checked(document) : undefined;
-  }
-
-  /** Reads also what has not reached a majority yet, and makes the document where there is none. */
-  async function readNewest(): Promise<ControlDocument> {
-    const find = () => call(() => control.findOne(only, { readConcern: { level: "local" } }));
-    const found = await find();
-    if (found) return checked(found);
-    try {
-      await call(() => control.insertOne({ _id: "control", ...nothing }));
-    } catch (thrown) {
-      if (!isDuplicate(thrown)) throw thrown;
-    }
-    return checked((await find()) ?? { _id: "control", ...nothing });
-  }
-
-  /**
-   * Writes what depends on the document's contents, on the condition that they are still the same;
-   * undefined: nothing is left to write. A miss means that another instance's write came first, so
-   * all of them together go on.
-   */
-  async function writeFrom(
-    changeOf: (base: ControlDocument) => Change | undefined,
-  ): Promise<ControlDocument> {
-    let base = latest ?? (await readNewest());
-    for (let tries = 0; tries < bounds.controlTriesMax; tries++) {
-      const change = changeOf(base);
-      if (!change) return base;
-      const { filter, update } = change;
-      const written = await write({ $and: [{ seq: { $eq: base.seq } }, filter] }, update);
-      if (written) return written;
-      base = await readNewest();
-    }
-    throw unavailable({ cause: new Error("other instances were faster to write the control document") });
-  }
-
-  const viewOf = ({ seq, recent, leases, planLimits, vacant }: ControlDocument): ControlView => ({
-    seq,
-    recent: readRecent(seq, recent),
-    leases: Object.entries(leases)
-      .map(([id, lease]) => ({ id, ...lease }))
-      .sort((one, other) => one.order - other.order),
-    ...(planLimits && { planLimits }),
-    ...(Object.keys(vacant).length > 0 && { vacant: Object.values(vacant) }),
-  });
-
+  const record = new ControlRecord(control, call);
   return {
     async read() {
-      const document = await call(() => control.findOne(only, readOptions));
-      return viewOf(document ? checked(document) : { _id: "control", ...nothing });
+      return record.viewOf((await record.read(readOptions)) ?? empty);
     },
     async register(id, facts, limits) {
       const lease = fieldOf(id);
       // The last reply may be old: an instance that was removed has had none since.
-      latest = undefined;
-      const written = await writeFrom(({ seq, joined, leases }) => {
+      record.forget();
+      const written = await record.writeFrom(({ seq, joined, leases }) => {
         if (leases[id]) throw idTaken(id);
         if (Object.keys(leases).length >= bounds.controlLeasesMax) throw tooMany();
-        const record = { n: 1, ack: seq, order: joined + 1, facts } as const;
-        const stated = limits ? { ...record, limits } : record;
+        const own = { n: 1, ack: seq, order: joined + 1, facts } as const;
+        const stated = limits ? { ...own, limits } : own;
         return {
           filter: { joined: { $eq: joined }, [lease]: { $exists: false } },
           update: { $set: { [lease]: stated }, $inc: { joined: 1 } },
         };
       });
-      return viewOf(written);
+      return record.viewOf(written);
     },
     async beat(id, { ack, nSeen, limits }) {
       const lease = fieldOf(id);
@@ -109,23 +47,23 @@ export function createControlStore(
       };
       // An older record must not get this ack: its number may be another change's by now.
       const own = { [`${lease}.n`]: { $gte: nSeen } };
-      const written = await write(own, update);
-      return written && viewOf(written);
+      const written = await record.write(own, update);
+      return written && record.viewOf(written);
     },
     async push(changes) {
-      const written = await writeFrom(({ recent }) => ({
+      const written = await record.writeFrom(({ recent }) => ({
         // The number alone would not do. What was read may be of a primary that was deposed before
         // its write reached a majority: then another change has that number, and would be lost.
         filter: { recent: { $eq: recent } },
         update: { $set: { recent: withRecent(recent, changes) }, $inc: { seq: changes.length } },
       }));
       const seqs = { first: written.seq - changes.length + 1, last: written.seq };
-      return { seqs, view: viewOf(written) };
+      return { seqs, view: record.viewOf(written) };
     },
     async bringPlanLimits(brought) {
       const order = "planLimits.order";
       let before: BroughtPlanLimits | undefined;
-      await writeFrom(({ planLimits: present }) => {
+      await record.writeFrom(({ planLimits: present }) => {
         if (present && present.order > brought.order) before = undefined;
         // With the own order, a first try of this write has happened, and `before` is of that try.
         if (present && present.order >= brought.order) return undefined;
@@ -137,30 +75,113 @@ export function createControlStore(
     },
     async remove(id) {
       const lease = fieldOf(id);
-      await write({ [lease]: { $exists: true } }, { $unset: { [lease]: "" } });
+      await record.write({ [lease]: { $exists: true } }, { $unset: { [lease]: "" } });
     },
     async vacate(id, share) {
       const lease = fieldOf(id);
       const update = { $unset: { [lease]: "" }, $set: { [`vacant.${share.slot}`]: share } } as const;
-      await write({ [lease]: { $exists: true } }, update);
+      await record.write({ [lease]: { $exists: true } }, update);
     },
     async takeOver(id, { slot, place, of }) {
       const [lease, vacant] = [fieldOf(id), `vacant.${slot}`] as const;
       const isSame = { [`${vacant}.place`]: { $eq: place }, [`${vacant}.of`]: { $eq: of } };
       const update = { $unset: { [vacant]: "" }, $set: { [`${lease}.share`]: { slot, place, of } } } as const;
       const mayTake = { [lease]: { $exists: true }, [`${lease}.share`]: { $exists: false } };
-      return (await write({ ...isSame, ...mayTake }, update)) !== undefined;
+      return (await record.write({ ...isSame, ...mayTake }, update)) !== undefined;
     },
     async dropVacant(slot) {
       const vacant = `vacant.${slot}` as const;
-      await write({ [vacant]: { $exists: true } }, { $unset: { [vacant]: "" } });
+      await record.write({ [vacant]: { $exists: true } }, { $unset: { [vacant]: "" } });
     },
     async removeUnchanged(id, { n }) {
       const lease = fieldOf(id);
       const unchanged = { [`${lease}.n`]: { $eq: n } };
-      return (await write(unchanged, { $unset: { [lease]: "" } })) !== undefined;
+      return (await record.write(unchanged, { $unset: { [lease]: "" } })) !== undefined;
     },
   };
+}
+
+/** The one document, as it was last seen, and the ways to write it. */
+class ControlRecord {
+  readonly #control: Collections["control"];
+  readonly #call: StoreCall;
+  readonly #readRecent = createRecentReader();
+  /** The document of the last reply. A write that begins with it saves a read. */
+  #latest: ControlDocument | undefined;
+
+  constructor(control: Collections["control"], call: StoreCall) {
+    this.#control = control;
+    this.#call = call;
+  }
+
+  /** The next `writeFrom` begins with a read. */
+  forget(): void {
+    this.#latest = undefined;
+  }
+
+  async read(options: ReadConcernOptions): Promise<ControlDocument | undefined> {
+    const found = await this.#call(() => this.#control.findOne(only, options));
+    return found ? this.#checked(found) : undefined;
+  }
+
+  async write(
+    filter: Filter<ControlDocument>,
+    update: UpdateFilter<ControlDocument>,
+  ): Promise<ControlDocument | undefined> {
+    const all = { $and: [only, filter] };
+    const written = await this.#call(() =>
+      this.#control.findOneAndUpdate(all, update, { returnDocument: "after" }),
+    );
+    return written ? this.#checked(written) : undefined;
+  }
+
+  /**
+   * Writes what depends on the document's contents, on the condition that they are still the same;
+   * undefined: nothing is left to write. A miss means that another instance's write came first, so
+   * all of them together go on.
+   */
+  async writeFrom(changeOf: (base: ControlDocument) => Change | undefined): Promise<ControlDocument> {
+    let base = this.#latest ?? (await this.#readNewest());
+    for (let tries = 0; tries < bounds.controlTriesMax; tries++) {
+      const change = changeOf(base);
+      if (!change) return base;
+      const { filter, update } = change;
+      const written = await this.write({ $and: [{ seq: { $eq: base.seq } }, filter] }, update);
+      if (written) return written;
+      base = await this.#readNewest();
+    }
+    throw unavailable({ cause: new Error("other instances were faster to write the control document") });
+  }
+
+  viewOf({ seq, recent, leases, planLimits, vacant }: ControlDocument): ControlView {
+    return {
+      seq,
+      recent: this.#readRecent(seq, recent),
+      leases: Object.entries(leases)
+        .map(([id, lease]) => ({ id, ...lease }))
+        .sort((one, other) => one.order - other.order),
+      ...(planLimits && { planLimits }),
+      ...(Object.keys(vacant).length > 0 && { vacant: Object.values(vacant) }),
+    };
+  }
+
+  /** Reads also what has not reached a majority yet, and makes the document where there is none. */
+  async #readNewest(): Promise<ControlDocument> {
+    const local = { readConcern: { level: "local" } } as const;
+    const found = await this.read(local);
+    if (found) return found;
+    try {
+      await this.#call(() => this.#control.insertOne({ ...empty }));
+    } catch (thrown) {
+      if (!isDuplicate(thrown)) throw thrown;
+    }
+    return (await this.read(local)) ?? this.#checked({ ...empty });
+  }
+
+  #checked(document: ControlDocument): ControlDocument {
+    this.#latest = checkRecord(controlDocument, document, "control");
+    return this.#latest;
+  }
 }
 
 interface Change {
@@ -168,7 +189,8 @@ interface Change {
   readonly update: UpdateFilter<ControlDocument>;
 }
 
-const nothing = { seq: 0, joined: 0, recent: "", leases: {}, vacant: {} } as const;
+const only = { _id: { $eq: "control" } } as const;
+const empty: ControlDocument = { _id: "control", seq: 0, joined: 0, recent: "", leases: {}, vacant: {} };
 
 /** Ids become names of fields, which must not hold a dot or a dollar sign. */
 function fieldOf(id: string): `leases.${string}` {

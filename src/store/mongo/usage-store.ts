@@ -19,59 +19,10 @@ import { repeatOnDuplicate, type StoreCall } from "./store-call.ts";
  * day (`usageDayHours`), and removes theirs. That document keeps the processes apart and a count
  * only grows, so what is written late or moved twice counts once.
  */
-export function createUsageStore(
-  { usageHours, usageDays, usageDayHours }: Collections,
-  call: StoreCall,
-): UsageStore {
+export function createUsageStore(collections: Collections, call: StoreCall): UsageStore {
+  const { usageHours, usageDays, usageDayHours } = collections;
+  const place: Place = { collections, call };
   let made = 0;
-
-  /** The hours by key and day, in `keyId/dayMs`. */
-  async function findHours(query: UsageQuery): Promise<Map<string, DayOfKey>> {
-    const filter = { ...keysOf(query), dayMs: { $gt: query.fromMs - dayMs, $lt: query.untilMs } };
-    // In this order: hours that are moved in between are in both, which changes nothing.
-    const written = await call(() => usageHours.find(filter, usageBatch).toArray());
-    const moved = await call(() => usageDayHours.find(filter, usageBatch).toArray());
-    const found = new Map<string, DayOfKey>();
-    for (const { keyId, dayMs, moves, hours } of moved) {
-      found.set(`${keyId}/${dayMs}`, { keyId, dayMs, moves, hours: hoursIn(hours), written: [] });
-    }
-    for (const document of written) {
-      const { keyId, dayMs, incarnation } = document;
-      const place = `${keyId}/${dayMs}`;
-      const day: DayOfKey = found.get(place) ?? { keyId, dayMs, moves: 0, hours: new Map(), written: [] };
-      day.hours.set(incarnation, larger(day.hours.get(incarnation), rowsOf(document)));
-      day.written.push(document);
-      found.set(place, day);
-    }
-    return found;
-  }
-
-  async function setDay(teamId: string, startTimeMs: number): Promise<void> {
-    const query = { teamId, fromMs: startTimeMs, untilMs: startTimeMs + dayMs };
-    const days = [...(await findHours(query)).values()].filter(({ written }) => written.length > 0);
-    if (days.length === 0) return;
-    for (const some of inMessages(days)) {
-      const sums = some.map((day) => sumOperation(teamId, day));
-      await call(() => usageDays.bulkWrite(sums, unordered));
-      const moves = some.map((day) => moveOperation(teamId, day));
-      await call(() => usageDayHours.bulkWrite(moves, unordered));
-      // One that was written since stays: the next time, it is moved again.
-      const read = some.flatMap(({ written }) => written).map(asRead);
-      for (const $or of inMessages(read)) await call(() => usageHours.deleteMany({ $or }));
-    }
-  }
-
-  async function remove<Document extends { readonly _id: string }>(
-    collection: Collection<Document>,
-    filter: Filter<Document>,
-    limit: number,
-  ): Promise<number> {
-    if (limit <= 0) return 0; // MongoDB takes 0 for no limit.
-    const batch = collection.find(filter).limit(limit).project({ _id: 1 });
-    const ids = (await call(() => batch.toArray())).map(({ _id }) => _id);
-    if (ids.length > 0) await call(() => collection.deleteMany({ _id: { $in: ids } } as Filter<Document>));
-    return ids.length;
-  }
 
   return {
     async recordHours(hours) {
@@ -88,7 +39,7 @@ export function createUsageStore(
       const { fromMs, untilMs, keyIds } = query;
       const excepted = new Set(except.map(pageName));
       const sums = new UsageSums();
-      for (const { keyId, dayMs, hours } of (await findHours(query)).values()) {
+      for (const { keyId, dayMs, hours } of (await findHours(place, query)).values()) {
         for (const [incarnation, rows] of hours) {
           for (const [hour, ...counts] of rows) {
             const startTimeMs = dayMs + hour * hourMs;
@@ -112,7 +63,7 @@ export function createUsageStore(
       return sums.all();
     },
     // Where another instance sets the same day, what it has moved is read anew.
-    setDay: (teamId, startTimeMs) => repeatOnDuplicate(() => setDay(teamId, startTimeMs)),
+    setDay: (teamId, startTimeMs) => repeatOnDuplicate(() => setDay(place, teamId, startTimeMs)),
     async newestDay(teamId) {
       const newest = usageDays.find({ teamId: { $eq: teamId } }).sort({ startTimeMs: -1 });
       const [found] = await call(() => newest.limit(1).toArray());
@@ -134,13 +85,79 @@ export function createUsageStore(
       return ids.sort((a, b) => (a < b ? -1 : 1))[0];
     },
     async deleteHours(teamId, { beforeMs, limit }) {
-      const old = { teamId: { $eq: teamId }, dayMs: { $lt: beforeMs } };
-      const removed = await remove(usageHours, old, limit);
-      return removed + (await remove(usageDayHours, old, limit - removed));
+      const filter = { teamId: { $eq: teamId }, dayMs: { $lt: beforeMs } };
+      const removed = await remove(call, { collection: usageHours, filter, limit });
+      const left = limit - removed;
+      return removed + (await remove(call, { collection: usageDayHours, filter, limit: left }));
     },
     deleteDays: (teamId, { beforeMs, limit }) =>
-      remove(usageDays, { teamId: { $eq: teamId }, startTimeMs: { $lt: beforeMs } }, limit),
+      remove(call, {
+        collection: usageDays,
+        filter: { teamId: { $eq: teamId }, startTimeMs: { $lt: beforeMs } },
+        limit,
+      }),
   };
+}
+
+interface Place {
+  readonly collections: Collections;
+  readonly call: StoreCall;
+}
+
+interface Removal<Document extends { readonly _id: string }> {
+  readonly collection: Collection<Document>;
+  readonly filter: Filter<Document>;
+  readonly limit: number;
+}
+
+/** The hours by key and day, in `keyId/dayMs`. */
+async function findHours({ collections, call }: Place, query: UsageQuery): Promise<Map<string, DayOfKey>> {
+  const { usageHours, usageDayHours } = collections;
+  const filter = { ...keysOf(query), dayMs: { $gt: query.fromMs - dayMs, $lt: query.untilMs } };
+  // In this order: hours that are moved in between are in both, which changes nothing.
+  const written = await call(() => usageHours.find(filter, usageBatch).toArray());
+  const moved = await call(() => usageDayHours.find(filter, usageBatch).toArray());
+  const found = new Map<string, DayOfKey>();
+  for (const { keyId, dayMs, moves, hours } of moved) {
+    found.set(`${keyId}/${dayMs}`, { keyId, dayMs, moves, hours: hoursIn(hours), written: [] });
+  }
+  for (const document of written) {
+    const { keyId, dayMs, incarnation } = document;
+    const place = `${keyId}/${dayMs}`;
+    const day: DayOfKey = found.get(place) ?? { keyId, dayMs, moves: 0, hours: new Map(), written: [] };
+    day.hours.set(incarnation, larger(day.hours.get(incarnation), rowsOf(document)));
+    day.written.push(document);
+    found.set(place, day);
+  }
+  return found;
+}
+
+async function setDay(place: Place, teamId: string, startTimeMs: number): Promise<void> {
+  const { collections, call } = place;
+  const { usageHours, usageDays, usageDayHours } = collections;
+  const query = { teamId, fromMs: startTimeMs, untilMs: startTimeMs + dayMs };
+  const days = [...(await findHours(place, query)).values()].filter(({ written }) => written.length > 0);
+  if (days.length === 0) return;
+  for (const some of inMessages(days)) {
+    const sums = some.map((day) => sumOperation(teamId, day));
+    await call(() => usageDays.bulkWrite(sums, unordered));
+    const moves = some.map((day) => moveOperation(teamId, day));
+    await call(() => usageDayHours.bulkWrite(moves, unordered));
+    // One that was written since stays: the next time, it is moved again.
+    const read = some.flatMap(({ written }) => written).map(asRead);
+    for (const $or of inMessages(read)) await call(() => usageHours.deleteMany({ $or }));
+  }
+}
+
+async function remove<Document extends { readonly _id: string }>(
+  call: StoreCall,
+  { collection, filter, limit }: Removal<Document>,
+): Promise<number> {
+  if (limit <= 0) return 0; // MongoDB takes 0 for no limit.
+  const batch = collection.find(filter).limit(limit).project({ _id: 1 });
+  const ids = (await call(() => batch.toArray())).map(({ _id }) => _id);
+  if (ids.length > 0) await call(() => collection.deleteMany({ _id: { $in: ids } } as Filter<Document>));
+  return ids.length;
 }
 
 const hourMs = 3_600_000;
