@@ -116,7 +116,7 @@ interface KeptRunsParts {
   readonly checkKey: CheckKey;
 }
 
-/** The runs of which the store keeps a record: those with an Idempotency-Key, and in the background. */
+/** The runs with a record in the store: with an Idempotency-Key, and in the background. */
 function wireKeptRuns(
   parts: WireRunsParts,
   { run, newRunId, findRunnableApp, watchRights, checkKey }: KeptRunsParts,

@@ -1,4 +1,5 @@
 import { mayHoldSecret } from "../log/redaction.ts";
+import type { HttpRequest } from "./handler.ts";
 
 /** The headers of W3C Trace Context, in the form in which they are sent on. */
 export interface TraceContext {
@@ -19,15 +20,15 @@ export const traceContextBounds = {
 } as const;
 
 /**
- * Reads the trace context of a request, by its lower-case header names. Undefined if there is none,
- * or none that W3C allows: a fault in it never refuses a request. `tracestate` alone is dropped if
- * only that is at fault, or if it may hold the secret of a key.
+ * Reads the trace context of a request. Undefined if there is none, or none that W3C allows: a
+ * fault in it never refuses a request. `tracestate` alone is dropped if only that is at fault, or
+ * if it may hold the secret of a key.
  */
-export function readTraceContext(header: (name: string) => string | undefined): TraceContext | undefined {
-  const sent = header("traceparent");
+export function readTraceContext(request: Pick<HttpRequest, "header">): TraceContext | undefined {
+  const sent = request.header("traceparent");
   const traceparent = sent === undefined ? undefined : readTraceparent(sent);
   if (traceparent === undefined) return undefined;
-  const tracestate = readTracestate(header("tracestate"));
+  const tracestate = readTracestate(request.header("tracestate"));
   return tracestate === undefined ? { traceparent } : { traceparent, tracestate };
 }
 

@@ -11,8 +11,7 @@ import {
 import type { AppRecord } from "../apps/app-store.ts";
 import type { CheckKey } from "../auth/key-evidence.ts";
 import type { Call } from "../auth/principal.ts";
-import type { Reservation } from "../http/handler.ts";
-import { readTraceContext, type TraceContext } from "../http/trace-context.ts";
+import { readTraceContext } from "../http/trace-context.ts";
 import { aboutApp, Refusal } from "../refusal/refusal.ts";
 import { type AppStreamParts, appStream } from "./app-stream.ts";
 import { type BackgroundService, readWait, type StartRequest } from "./background/background-service.ts";
@@ -58,8 +57,25 @@ export function createRunService(
     return app;
   };
 
-  const begin = (app: AppRecord, text: string, call: Call): StartedRun =>
-    new StartedRun(call, { runId: parts.newRunId(), app, text });
+  const begin = (app: AppRecord, text: string, call: Call): Run => {
+    const { teamId, keyId } = keyOf(call);
+    const { requestId, reservation } = call.http;
+    return {
+      runId: parts.newRunId(),
+      teamId,
+      keyId,
+      app,
+      text,
+      reservation,
+      requestId,
+      traceContext: readTraceContext(call.http),
+      callerMsLeft: () => call.timeoutMs(),
+      // Made on first use: an app that answers at once never needs it.
+      get signal() {
+        return call.signal;
+      },
+    };
+  };
 
   async function answer(app: AppRecord, text: string, call: Call): Promise<RunAppResponse> {
     const key = call.http.header(idempotencyHeader);
@@ -119,45 +135,5 @@ async function withApp<T>({ id }: AppRecord, work: Promise<T>): Promise<T> {
     return await work;
   } catch (thrown) {
     throw thrown instanceof Refusal ? aboutApp(thrown, id) : thrown;
-  }
-}
-
-/** The run of a call. It asks the call for what an app at hand never needs. */
-class StartedRun implements Run {
-  readonly runId: string;
-  readonly teamId: string;
-  readonly keyId: string;
-  readonly app: AppRecord;
-  readonly text: string;
-  readonly #call: Call;
-
-  constructor(call: Call, { runId, app, text }: Pick<Run, "runId" | "app" | "text">) {
-    const { teamId, keyId } = keyOf(call);
-    this.runId = runId;
-    this.teamId = teamId;
-    this.keyId = keyId;
-    this.app = app;
-    this.text = text;
-    this.#call = call;
-  }
-
-  get reservation(): Reservation {
-    return this.#call.http.reservation;
-  }
-
-  get requestId(): string {
-    return this.#call.http.requestId;
-  }
-
-  get traceContext(): TraceContext | undefined {
-    return readTraceContext((name) => this.#call.http.header(name));
-  }
-
-  callerMsLeft(): number | undefined {
-    return this.#call.timeoutMs();
-  }
-
-  get signal(): AbortSignal {
-    return this.#call.signal;
   }
 }

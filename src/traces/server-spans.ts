@@ -49,7 +49,7 @@ export function createServerSpans({ tracer, nameRoute, redact }: ServerSpansPart
       const { head } = notes;
       const route = nameRoute(head.target);
       if (isProbe(route)) return;
-      const parent = contextOfCaller(readTraceContext((name) => headerOf(head, name)));
+      const parent = contextOfCaller(readTraceContext({ header: (name) => headerOf(head, name) }));
       const attributes = attributesOfHead(head, route, redact);
       const span = tracer.startSpan(nameOf(head, route), { kind: SpanKind.SERVER, attributes }, parent);
       const own = span.spanContext();

@@ -5,7 +5,7 @@ const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
 const parent = `00-${traceId}-00f067aa0ba902b7-01`;
 
 function read(traceparent: string | undefined, tracestate?: string) {
-  return readTraceContext((name) => (name === "traceparent" ? traceparent : tracestate));
+  return readTraceContext({ header: (name) => (name === "traceparent" ? traceparent : tracestate) });
 }
 
 test("a valid context is passed on as it came", () => {

@@ -169,7 +169,7 @@ export function createBackgroundRuns(parts: {
       reservation,
       isBackground: true,
       requestId: call.http.requestId,
-      traceContext: readTraceContext((name) => call.http.header(name)),
+      traceContext: readTraceContext(call.http),
       signal: here.end.signal,
     };
     const outcome = await outcomeOf(() => parts.run(run));

@@ -207,7 +207,7 @@ export function createIdempotentRuns(parts: {
     call: Call,
   ): Promise<IdempotentAnswer> {
     const untilMs = begunMs + (claim.runUntilMs - claim.createTimeMs) + runBounds.outcomeRetryMsMax;
-    const traceContext = readTraceContext((name) => call.http.header(name));
+    const traceContext = readTraceContext(call.http);
     const { teamId, runId } = claim;
     const { keyId, app, text } = request;
     const reservation = bytes.open(teamId);
