@@ -1,5 +1,8 @@
-// The files of the internal listener's TLS while Keyrun runs: a renewed certificate is taken into
-// use without a restart.
+/**
+ * The files of the internal listener's TLS while Keyrun runs: a renewed certificate is taken into
+ * use without a restart.
+ */
+
 import { X509Certificate } from "node:crypto";
 import { statSync } from "node:fs";
 import { createRepeatedWork } from "../base/clock.ts";

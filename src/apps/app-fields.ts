@@ -1,4 +1,4 @@
-// What an app may be: every field of its message is checked here, and nowhere else.
+/** What an app may be: every field of its message is checked here, and nowhere else. */
 
 import type { Duration, FieldMask } from "@bufbuild/protobuf/wkt";
 import type { App, AppBackend, GrpcBackend, HttpBackend, HttpHeader } from "#gen/keyrun/v1/app_pb.ts";

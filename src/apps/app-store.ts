@@ -1,4 +1,4 @@
-// An app and where its runs are sent: the record, and the port of the store.
+/** An app and where its runs are sent: the record, and the port of the store. */
 
 export type BackendRecord =
   | { readonly kind: "echo" }

@@ -1,7 +1,9 @@
-// Every change of a right, and every refused attempt at one, has an event. A change under way has a
-// `PendingChange`: the store writes its event with the change, or right before it, so no change is
-// without its event. What nobody waits for (attempts, what Keyrun did by itself, what became of a
-// change that was written as unknown) waits in memory until the store answers.
+/**
+ * Every change of a right, and every refused attempt at one, has an event. A change under way has a
+ * `PendingChange`: the store writes its event with the change, or right before it, so no change is
+ * without its event. What nobody waits for (attempts, what Keyrun did by itself, what became of a
+ * change that was written as unknown) waits in memory until the store answers.
+ */
 
 import { setTimeout } from "node:timers/promises";
 import { type Clock, createRepeatedWork } from "../base/clock.ts";

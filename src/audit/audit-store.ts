@@ -1,4 +1,4 @@
-// An event of the audit log, its bounds, and the port of the store.
+/** An event of the audit log, its bounds, and the port of the store. */
 
 /** A change, or the refused attempt at one. Texts are empty where there is nothing to say. */
 export interface AuditEvent {

@@ -1,5 +1,7 @@
-// The change under way, which the code that does its work need not hand on: a service says what it
-// is about, and the store writes its event. Nothing else may be found by this way.
+/**
+ * The change under way, which the code that does its work need not hand on: a service says what it
+ * is about, and the store writes its event. Nothing else may be found by this way.
+ */
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { AuditEvent, ChangeSubject, PendingEvent } from "./audit-store.ts";

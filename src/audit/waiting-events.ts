@@ -1,5 +1,7 @@
-// The events that nobody waits for. They are written in batches while requests go on; attempts that
-// anybody can make are joined before, so that a flood of them costs neither memory nor the store.
+/**
+ * The events that nobody waits for. They are written in batches while requests go on; attempts that
+ * anybody can make are joined before, so that a flood of them costs neither memory nor the store.
+ */
 
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../base/clock.ts";

@@ -1,4 +1,4 @@
-// The time of the process: clocks, timers, and turns of the event loop.
+/** The time of the process: clocks, timers, and turns of the event loop. */
 
 /**
  * The two clocks. Durations and order come from `monotonicMs`, which is safe from steps of the wall

@@ -1,5 +1,8 @@
-// The fields that several resources have: labels and names, ids, e-mail addresses. Each reader
-// returns the value in its one form, or refuses with INVALID_ARGUMENT and the field's name.
+/**
+ * The fields that several resources have: labels and names, ids, e-mail addresses. Each reader
+ * returns the value in its one form, or refuses with INVALID_ARGUMENT and the field's name.
+ */
+
 import { bounds } from "../bounds.ts";
 import { fail } from "../refusal/refusal.ts";
 

@@ -1,4 +1,6 @@
-// Ids for requests and runs, drawn many at once, and the digits that ids and keys are written in.
+/**
+ * Ids for requests and runs, drawn many at once, and the digits that ids and keys are written in.
+ */
 
 /** `bytes` random bytes from a cryptographically secure source. */
 export type RandomBytes = (bytes: number) => Uint8Array;

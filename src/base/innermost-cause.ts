@@ -1,5 +1,7 @@
-// Why a call of another server failed, in one short sentence for the operator: an issuer, MongoDB,
-// Redis or an app. Libraries wrap what the system said, often twice, in words like "fetch failed".
+/**
+ * Why a call of another server failed, in one short sentence for the operator: an issuer, MongoDB,
+ * Redis or an app. Libraries wrap what the system said, often twice, in words like "fetch failed".
+ */
 
 import { bounds } from "../bounds.ts";
 import { Refusal } from "../refusal/refusal.ts";

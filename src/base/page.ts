@@ -1,4 +1,5 @@
-// Lists page by page (AIP-158): which page a request asks for, and the token of the next one.
+/** Lists page by page (AIP-158): which page a request asks for, and the token of the next one. */
+
 import { bounds } from "../bounds.ts";
 import { fail } from "../refusal/refusal.ts";
 

@@ -1,4 +1,5 @@
-// What this program is: its version, and how its texts call it.
+/** What this program is: its version, and how its texts call it. */
+
 import { readFileSync, realpathSync } from "node:fs";
 import { basename, delimiter, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";

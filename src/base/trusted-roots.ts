@@ -1,4 +1,4 @@
-// Whom TLS trusts: one set of authorities for every server that Keyrun connects to.
+/** Whom TLS trusts: one set of authorities for every server that Keyrun connects to. */
 
 import {
   createSecureContext,

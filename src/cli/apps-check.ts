@@ -1,4 +1,6 @@
-// `apps check`: a run that shows why an app fails, and the warning of `apps create` and `update`.
+/**
+ * `apps check`: a run that shows why an app fails, and the warning of `apps create` and `update`.
+ */
 
 import type { CheckAppResponseJson } from "#gen/keyrun/v1/app_service_pb.ts";
 import { programName } from "../base/program.ts";

@@ -1,4 +1,4 @@
-// `apps …`: the commands, and how their options become a backend.
+/** `apps …`: the commands, and how their options become a backend. */
 
 import { type Command, Option } from "commander";
 import type { AppBackendJson, AppJson } from "#gen/keyrun/v1/app_pb.ts";

@@ -1,4 +1,5 @@
-// `audit`: the events of the audit log as a table, or line by line as they come.
+/** `audit`: the events of the audit log as a table, or line by line as they come. */
+
 import { setTimeout } from "node:timers/promises";
 import type { Command } from "commander";
 import type { AuditEventJson } from "#gen/keyrun/v1/audit_event_pb.ts";

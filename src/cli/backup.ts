@@ -1,4 +1,5 @@
-// `backup` and `restore` of the embedded store. MongoDB has tools of its own for both.
+/** `backup` and `restore` of the embedded store. MongoDB has tools of its own for both. */
+
 import { resolve } from "node:path";
 import { findServiceSecrets } from "../app/service-secrets.ts";
 import { systemClock } from "../base/clock.ts";

@@ -1,4 +1,5 @@
-// How the hints of commands call Keyrun, for the place in which this command was typed.
+/** How the hints of commands call Keyrun, for the place in which this command was typed. */
+
 import { callsIn, programIn } from "../base/program.ts";
 
 // A process has one place: its folder, and the variables that it was started with.

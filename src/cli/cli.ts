@@ -1,4 +1,5 @@
-// The command line as a whole: the process around it, all commands, and how each of them ends.
+/** The command line as a whole: the process around it, all commands, and how each of them ends. */
+
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { readVersion } from "../base/program.ts";

@@ -1,4 +1,5 @@
-// The words of commands: how each is declared, its help, and the options that several have.
+/** The words of commands: how each is declared, its help, and the options that several have. */
+
 import { type Argument, type Command, Help, type Option } from "commander";
 import type { PlanJson } from "#gen/keyrun/v1/team_pb.ts";
 import type { PlanName } from "../settings/config.ts";

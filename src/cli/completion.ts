@@ -1,4 +1,5 @@
-// Completion in bash, zsh and fish: the script for the shell, and what may stand at the cursor.
+/** Completion in bash, zsh and fish: the script for the shell, and what may stand at the cursor. */
+
 import { Argument, type Command, type Option } from "commander";
 import { programPath } from "../base/program.ts";
 import { withExamples } from "./command-words.ts";

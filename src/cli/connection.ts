@@ -1,4 +1,4 @@
-// The way to the server's internal listener: where it is, with which credential, and a client.
+/** The way to the server's internal listener: where it is, with which credential, and a client. */
 
 import { once } from "node:events";
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-// `doctor`: the checks in their order. `start-checks.ts` has those that a start makes, too.
+/** `doctor`: the checks in their order. `start-checks.ts` has those that a start makes, too. */
 
 import { isNewEnough, leastNode } from "../../bin/needed-node.mjs";
 import { innermostCause } from "../base/innermost-cause.ts";

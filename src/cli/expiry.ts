@@ -1,4 +1,4 @@
-// The end of a key as `--expires` names it: a time from now, a whole day, or a moment.
+/** The end of a key as `--expires` names it: a time from now, a whole day, or a moment. */
 
 import { systemClock } from "../base/clock.ts";
 import { spanIn } from "./command-words.ts";

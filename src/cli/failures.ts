@@ -1,5 +1,7 @@
-// How a command fails, and how a call of the server does. `refusal-words.ts` explains a call's
-// failure to the person who typed the command.
+/**
+ * How a command fails, and how a call of the server does. `refusal-words.ts` explains a call's
+ * failure to the person who typed the command.
+ */
 
 /** The end of a command that failed. Its message is the sentence that people read. */
 export class CommandFailure extends Error {

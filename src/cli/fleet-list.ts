@@ -1,4 +1,5 @@
-// `fleet`: what the store knows of the instances.
+/** `fleet`: what the store knows of the instances. */
+
 import { fleetTimes } from "../fleet/lease.ts";
 import { inspectStore } from "../store/open-stores.ts";
 import type { SeenInstance, StoreInspection } from "../store/stores.ts";

@@ -1,4 +1,4 @@
-// How a person names a key: by its id, its redacted form, or by mistake the whole key.
+/** How a person names a key: by its id, its redacted form, or by mistake the whole key. */
 
 import type { KeyJson } from "#gen/keyrun/v1/key_pb.ts";
 import { programName } from "./called.ts";

@@ -1,4 +1,4 @@
-// `keys …`: a team's keys from their creation to their end.
+/** `keys …`: a team's keys from their creation to their end. */
 
 import type { Command } from "commander";
 import type { KeyJson } from "#gen/keyrun/v1/key_pb.ts";

@@ -1,5 +1,8 @@
-// `limit`: what is left of a key's limits. A service may ask without taking one; a key itself
-// learns it from the headers of an answer, to a request that takes one.
+/**
+ * `limit`: what is left of a key's limits. A service may ask without taking one; a key itself
+ * learns it from the headers of an answer, to a request that takes one.
+ */
+
 import type { RateLimitJson } from "#gen/keyrun/v1/rate_limit_pb.ts";
 import { systemClock } from "../base/clock.ts";
 import { CommandFailure, isCallError } from "./failures.ts";

@@ -1,4 +1,5 @@
-// Lists of the server, read whole, and the team that a command means where it names none.
+/** Lists of the server, read whole, and the team that a command means where it names none. */
+
 import { programName } from "./called.ts";
 import type { Connection } from "./connection.ts";
 import { CallRefused, CommandFailure, wrongUse } from "./failures.ts";

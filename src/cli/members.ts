@@ -1,4 +1,7 @@
-// Who may use the screen: members of teams, users with preview access, and the link that signs in.
+/**
+ * Who may use the screen: members of teams, users with preview access, and the link that signs in.
+ */
+
 import type { Command } from "commander";
 import { commandGroup, rpcCommand } from "./command-words.ts";
 import { wholeList } from "./lists.ts";

@@ -1,5 +1,8 @@
-// The commands that call no server, but for what `doctor` asks one: they work on the settings, the
-// data folder and the store. Each loads what it does when it runs.
+/**
+ * The commands that call no server, but for what `doctor` asks one: they work on the settings, the
+ * data folder and the store. Each loads what it does when it runs.
+ */
+
 import type { Command } from "commander";
 import {
   type CommandWords,

@@ -1,5 +1,7 @@
-// The way to the public listener, as a team's programs take it: where it is, with which API key,
-// and what its answers say. Commands load this when they run.
+/**
+ * The way to the public listener, as a team's programs take it: where it is, with which API key,
+ * and what its answers say. Commands load this when they run.
+ */
 
 import { once } from "node:events";
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";

@@ -1,4 +1,4 @@
-// A failed call in words, for a person who typed a command and knows no messages and fields.
+/** A failed call in words, for a person who typed a command and knows no messages and fields. */
 
 import type { Command } from "commander";
 import { nearestName } from "../settings/read-settings.ts";

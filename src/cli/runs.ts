@@ -1,5 +1,7 @@
-// `run`, `runs …` and `limit`: what a program of a team does with its API key, from the shell. They
-// are clients of the public listener, where the other commands are those of the internal one.
+/**
+ * `run`, `runs …` and `limit`: what a program of a team does with its API key, from the shell. They
+ * are clients of the public listener, where the other commands are those of the internal one.
+ */
 
 import type { Command } from "commander";
 import type { RunJson } from "#gen/keyrun/v1/run_pb.ts";

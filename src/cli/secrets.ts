@@ -1,6 +1,8 @@
-// The list of service secrets. A single instance rotates it at once. A fleet does it in three
-// rounds, and each looks first at what serves the store: an instance that is not as far yet could
-// not read the keys of one that is.
+/**
+ * The list of service secrets. A single instance rotates it at once. A fleet does it in three
+ * rounds, and each looks first at what serves the store: an instance that is not as far yet could
+ * not read the keys of one that is.
+ */
 
 import { randomBytes } from "node:crypto";
 import type { LeaseRecord } from "../fleet/control-store.ts";

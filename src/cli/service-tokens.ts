@@ -1,4 +1,4 @@
-// `service-tokens …`: the tokens with which internal services call Keyrun.
+/** `service-tokens …`: the tokens with which internal services call Keyrun. */
 
 import { type Command, Option } from "commander";
 import type { ServiceRoleJson, ServiceTokenJson } from "#gen/keyrun/v1/service_token_pb.ts";

@@ -1,4 +1,5 @@
-// Tables for people: aligned, and narrowed until a line fits the terminal.
+/** Tables for people: aligned, and narrowed until a line fits the terminal. */
+
 import { wrongUse } from "./failures.ts";
 import { printable, type Terminal } from "./terminal.ts";
 

@@ -1,4 +1,5 @@
-// `teams …`: teams and their plans.
+/** `teams …`: teams and their plans. */
+
 import { Argument, type Command, Option } from "commander";
 import type { TeamJson } from "#gen/keyrun/v1/team_pb.ts";
 import { type PlanName, planNames } from "../settings/config.ts";

@@ -1,4 +1,5 @@
-// What surrounds a command: its process, its terminal, and what may be printed there.
+/** What surrounds a command: its process, its terminal, and what may be printed there. */
+
 import { styleText } from "node:util";
 import { misleadingCharacters } from "../log/redaction.ts";
 import type { Connection, SettingsWorld } from "./connection.ts";

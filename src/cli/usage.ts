@@ -1,4 +1,4 @@
-// `usage`: how keys were used, as a table with a bar for each hour or day.
+/** `usage`: how keys were used, as a table with a bar for each hour or day. */
 
 import { type Command, Option } from "commander";
 import type { GetUsageResponseJson, UsagePointJson } from "#gen/keyrun/v1/key_service_pb.ts";

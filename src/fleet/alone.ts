@@ -1,7 +1,9 @@
-// An instance without Redis is a fleet of one. It registers, beats and leaves as each instance of a
-// fleet does, and says of itself that it is alone: then nobody else may serve beside it, so it has
-// nobody to tell of its changes. Of two that register in one moment the control record says who was
-// first, and the other one yields.
+/**
+ * An instance without Redis is a fleet of one. It registers, beats and leaves as each instance of a
+ * fleet does, and says of itself that it is alone: then nobody else may serve beside it, so it has
+ * nobody to tell of its changes. Of two that register in one moment the control record says who was
+ * first, and the other one yields.
+ */
 
 import { type Clock, systemTimers, type Timers } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";

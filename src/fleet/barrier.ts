@@ -1,5 +1,7 @@
-// The wait of a change for all instances: for each lease of its push, until that has acknowledged
-// the change, is gone, or is over.
+/**
+ * The wait of a change for all instances: for each lease of its push, until that has acknowledged
+ * the change, is gone, or is over.
+ */
 
 import type { Clock, Timers } from "../base/clock.ts";
 import type { ControlStore, ControlView, LeaseRecord } from "./control-store.ts";

@@ -1,5 +1,7 @@
-// The port of what the instances of a fleet share: one control record, with their leases and the
-// last changes of rights.
+/**
+ * The port of what the instances of a fleet share: one control record, with their leases and the
+ * last changes of rights.
+ */
 
 /** What a right may depend on. */
 export type SecurityKind = "key" | "service-token" | "team" | "app" | "member" | "preview" | "session";

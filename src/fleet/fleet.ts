@@ -1,13 +1,15 @@
-// How a fleet works. Its instances share one control record in the store, every step on which is
-// atomic (`control-store.ts`). Each one registers there, and holds a lease that its heartbeats
-// extend (`registration.ts`, `lease.ts`): without a valid lease it admits nothing. A change that
-// takes a right away (`security-state.ts`) is written, pushed into the record, and answered once no
-// instance can act on what was before: each lease of the push has acknowledged it, or is over
-// (`pushes.ts`, `barrier.ts`). Each heartbeat is answered with what its instance does not know yet,
-// and the lease grows only after that is applied. An instance that can't serve with the others
-// yields (`who-may-join.ts`), and one without Redis is a fleet of one (`alone.ts`). While Redis
-// fails, each admits its share of a limit (`shares.ts`). Nobody compares clocks: only their rates
-// must agree.
+/**
+ * How a fleet works. Its instances share one control record in the store, every step on which is
+ * atomic (`control-store.ts`). Each one registers there, and holds a lease that its heartbeats
+ * extend (`registration.ts`, `lease.ts`): without a valid lease it admits nothing. A change that
+ * takes a right away (`security-state.ts`) is written, pushed into the record, and answered once no
+ * instance can act on what was before: each lease of the push has acknowledged it, or is over
+ * (`pushes.ts`, `barrier.ts`). Each heartbeat is answered with what its instance does not know yet,
+ * and the lease grows only after that is applied. An instance that can't serve with the others
+ * yields (`who-may-join.ts`), and one without Redis is a fleet of one (`alone.ts`). While Redis
+ * fails, each admits its share of a limit (`shares.ts`). Nobody compares clocks: only their rates
+ * must agree.
+ */
 
 import type { FleetService } from "#gen/keyrun/v1/fleet_service_pb.ts";
 import type { ServiceMethods } from "../auth/principal.ts";

@@ -1,4 +1,4 @@
-// The clock of a fleet's instance: one step after the other, at a steady pace or at once.
+/** The clock of a fleet's instance: one step after the other, at a steady pace or at once. */
 
 import type { Clock, Timers } from "../base/clock.ts";
 

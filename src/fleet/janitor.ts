@@ -1,4 +1,4 @@
-// What nobody else cleans: the records and shares of instances that ended without a word.
+/** What nobody else cleans: the records and shares of instances that ended without a word. */
 
 import type { Clock } from "../base/clock.ts";
 import type { ControlStore, ControlView } from "./control-store.ts";

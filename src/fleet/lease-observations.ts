@@ -1,5 +1,7 @@
-// Since when the leases of others have stood still, and the wait of a start until those that are in
-// its way have left or are over.
+/**
+ * Since when the leases of others have stood still, and the wait of a start until those that are in
+ * its way have left or are over.
+ */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../base/clock.ts";

@@ -1,4 +1,4 @@
-// The lease of this instance, on its own clocks, and the times of the protocol.
+/** The lease of this instance, on its own clocks, and the times of the protocol. */
 
 import type { Clock } from "../base/clock.ts";
 

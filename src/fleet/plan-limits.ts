@@ -1,4 +1,4 @@
-// One limit for each plan over the whole fleet: those of the instance that joined last.
+/** One limit for each plan over the whole fleet: those of the instance that joined last. */
 
 import { unavailable } from "../refusal/refusal.ts";
 import { type PlanName, planNames } from "../settings/config.ts";

@@ -1,5 +1,7 @@
-// The way of changes into the control record: in batches, one push at a time, and again after a
-// failure.
+/**
+ * The way of changes into the control record: in batches, one push at a time, and again after a
+ * failure.
+ */
 
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";

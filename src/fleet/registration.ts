@@ -1,5 +1,7 @@
-// The record of this instance in the control record: how it comes to be, how each heartbeat extends
-// the lease by it, and what becomes of its knowledge when the record is lost.
+/**
+ * The record of this instance in the control record: how it comes to be, how each heartbeat extends
+ * the lease by it, and what becomes of its knowledge when the record is lost.
+ */
 
 import { bounds } from "../bounds.ts";
 import { StartRefused } from "../refusal/start-refused.ts";

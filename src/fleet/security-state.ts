@@ -1,5 +1,7 @@
-// The one function for changes that may take a right away: it writes, voids what this process knew,
-// and tells the fleet.
+/**
+ * The one function for changes that may take a right away: it writes, voids what this process knew,
+ * and tells the fleet.
+ */
 
 import type { ControlChange, SecurityKind } from "./control-store.ts";
 import type { Fleet } from "./fleet.ts";

@@ -1,5 +1,7 @@
-// The share of this instance in each limit, for while Redis fails: who counts, and who takes over
-// the share of one that left.
+/**
+ * The share of this instance in each limit, for while Redis fails: who counts, and who takes over
+ * the share of one that left.
+ */
 
 import type { Clock } from "../base/clock.ts";
 import type { SharePlace } from "../limit/share.ts";

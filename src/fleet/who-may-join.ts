@@ -1,5 +1,7 @@
-// What instances must have in common to serve one store together, and the words for one that may
-// not join.
+/**
+ * What instances must have in common to serve one store together, and the words for one that may
+ * not join.
+ */
 
 import { createHash } from "node:crypto";
 import type { Clock } from "../base/clock.ts";

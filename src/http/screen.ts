@@ -4,7 +4,6 @@ import { readdir, readFile } from "node:fs/promises";
 import { join, sep } from "node:path";
 import type { Clock } from "../base/clock.ts";
 import { fail, Refusal } from "../refusal/refusal.ts";
-import { createDocsPages } from "./docs-pages.ts";
 import type { Answer, HttpHandler, HttpRequest, HttpResponse } from "./handler.ts";
 import { pathOf } from "./request-head.ts";
 import { compress, createStaticBody, htmlOf, type StaticBody, staticAnswer } from "./static-body.ts";
@@ -214,4 +213,40 @@ function securityText({ origin, nowMs }: { origin: string; nowMs: number }): Sta
   ];
   const contentType = "text/plain; charset=utf-8";
   return createStaticBody(Buffer.from(lines.join("\n")), { contentType, compressed: {} });
+}
+
+/** The address in the commands of the pages, for those who read them in the repository. */
+const exampleOrigin = "http://127.0.0.1:8080";
+
+/** It is compressed while the caller waits, so this is one of the fast qualities. */
+const brotliQuality = 5;
+
+/** Returns a page with this address in its commands: scheme, host and port. */
+type AddressedPage = (page: StaticBody, origin: string) => Promise<StaticBody>;
+
+/**
+ * Keeps each page as it was for the last address: nearly always there is one. A page that names no
+ * address stays as it is.
+ */
+function createDocsPages(): AddressedPage {
+  const last = new Map<StaticBody, { readonly origin: string; readonly made: Promise<StaticBody> }>();
+  return (page, origin) => {
+    const known = last.get(page);
+    if (known?.origin === origin) return known.made;
+    const made = withOrigin(page, origin);
+    last.set(page, { origin, made });
+    return made;
+  };
+}
+
+async function withOrigin(page: StaticBody, origin: string): Promise<StaticBody> {
+  const text = Buffer.from(page.plain).toString();
+  if (origin === exampleOrigin || !text.includes(exampleOrigin)) return page;
+  // A caller may have named the host, so it is text and no HTML.
+  const safe = htmlOf(origin);
+  const plain = Buffer.from(text.replaceAll(exampleOrigin, () => safe));
+  return createStaticBody(plain, {
+    contentType: page.contentType,
+    compressed: await compress(plain, { brotliQuality }),
+  });
 }

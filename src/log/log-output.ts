@@ -1,4 +1,5 @@
-// The way of finished lines to standard error, whose reader may be slow or stopped.
+/** The way of finished lines to standard error, whose reader may be slow or stopped. */
+
 import { writeSync } from "node:fs";
 import type { Clock } from "../base/clock.ts";
 

@@ -1,4 +1,5 @@
-// The log: JSON lines by pino, from which secrets are cut before they leave this file.
+/** The log: JSON lines by pino, from which secrets are cut before they leave this file. */
+
 import {
   type DestinationStream,
   type LevelWithSilent,

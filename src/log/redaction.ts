@@ -1,4 +1,6 @@
-// What no reader of a text may get from it: secrets, and what misleads the reader of a terminal.
+/**
+ * What no reader of a text may get from it: secrets, and what misleads the reader of a terminal.
+ */
 
 /**
  * Cuts secrets from a text. Of a text with more characters than `charactersMax`, only the start is

@@ -1,4 +1,5 @@
-// The details of a refusal that gRPC, Connect and REST have in common.
+/** The details of a refusal that gRPC, Connect and REST have in common. */
+
 import {
   create,
   type DescMessage,

@@ -1,4 +1,5 @@
-// What a row of the table of reasons has, and what the rows of one class have in common.
+/** What a row of the table of reasons has, and what the rows of one class have in common. */
+
 import { Code } from "@connectrpc/connect";
 import { bounds } from "../bounds.ts";
 

@@ -1,4 +1,5 @@
-// The table of all reasons: what each caller is told, whatever the protocol.
+/** The table of all reasons: what each caller is told, whatever the protocol. */
+
 import { Code } from "@connectrpc/connect";
 import { bounds } from "../bounds.ts";
 import {

@@ -1,4 +1,4 @@
-// A service token, its bounds, and the port of the store.
+/** A service token, its bounds, and the port of the store. */
 
 import type { ServiceRole } from "../auth/require-service.ts";
 

@@ -1,5 +1,7 @@
-// The tokens of internal services: what an admin does with them, and how a call is checked. The
-// value of a token is checked as that of a key is, by a keyed digest, and from the cache of tokens.
+/**
+ * The tokens of internal services: what an admin does with them, and how a call is checked. The
+ * value of a token is checked as that of a key is, by a keyed digest, and from the cache of tokens.
+ */
 
 import { noteSubject } from "../audit/pending-change.ts";
 import { actorOf, type Principal } from "../auth/principal.ts";

@@ -1,4 +1,4 @@
-// Changes the file that holds the list of service secrets, safely beside other commands.
+/** Changes the file that holds the list of service secrets, safely beside other commands. */
 
 import { type FileHandle, open, readFile, realpath, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";

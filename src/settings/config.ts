@@ -1,4 +1,4 @@
-// What the settings come to: one frozen object, which `src/app/` hands out in parts.
+/** What the settings come to: one frozen object, which `src/app/` hands out in parts. */
 
 /** The plans, smallest first. */
 export const planNames = ["free", "pro", "team", "enterprise"] as const;

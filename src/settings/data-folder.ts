@@ -1,4 +1,7 @@
-// The data folder: how it is made and written to, and the secrets that the first start puts there.
+/**
+ * The data folder: how it is made and written to, and the secrets that the first start puts there.
+ */
+
 import { existsSync, mkdirSync, statSync } from "node:fs";
 import { chmod, open, readFile, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";

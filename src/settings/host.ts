@@ -1,4 +1,5 @@
-// Hosts and ports as settings, URLs and gRPC targets write them.
+/** Hosts and ports as settings, URLs and gRPC targets write them. */
+
 import { isIP } from "node:net";
 
 /** The address of a listener. An IPv6 host has no brackets. */

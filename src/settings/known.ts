@@ -1,4 +1,4 @@
-// The table of all settings. Each has its form, its default and its words in one place.
+/** The table of all settings. Each has its form, its default and its words in one place. */
 
 import { z } from "zod";
 import type { PlanName } from "./config.ts";

@@ -1,5 +1,7 @@
-// The form of KEYRUN_MONGODB_URI. The driver takes many options, and its errors quote a URI that it
-// can't read. So what Keyrun takes of it is checked here, in words that hold nothing of it.
+/**
+ * The form of KEYRUN_MONGODB_URI. The driver takes many options, and its errors quote a URI that it
+ * can't read. So what Keyrun takes of it is checked here, in words that hold nothing of it.
+ */
 
 /**
  * What is wrong with the URI, as the rest of a sentence that begins with the setting's name;

@@ -1,4 +1,5 @@
-// From the environment to a frozen Config, or to everything that is wrong with it at once.
+/** From the environment to a frozen Config, or to everything that is wrong with it at once. */
+
 import type { z } from "zod";
 import type { Config } from "./config.ts";
 import { isLoopbackHost } from "./host.ts";

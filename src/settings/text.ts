@@ -1,4 +1,5 @@
-// The forms that the text of a setting can have.
+/** The forms that the text of a setting can have. */
+
 import { isIP } from "node:net";
 import { z } from "zod";
 import { isLoopbackHost, readHostAndPort, writeHostAndPort } from "./host.ts";

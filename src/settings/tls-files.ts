@@ -1,4 +1,5 @@
-// The files of the internal listener's TLS, and what is wrong with them in words.
+/** The files of the internal listener's TLS, and what is wrong with them in words. */
+
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createSecureContext } from "node:tls";

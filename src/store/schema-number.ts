@@ -1,4 +1,4 @@
-// The number of the schema, which is one for both stores.
+/** The number of the schema, which is one for both stores. */
 
 import { StartRefused } from "../refusal/start-refused.ts";
 

@@ -1,4 +1,4 @@
-// How other services ask for a team, and give it something only while it stays.
+/** How other services ask for a team, and give it something only while it stays. */
 
 import { isResourceId } from "../base/fields.ts";
 import type { RecordSource } from "../cache/record-source.ts";

@@ -1,4 +1,4 @@
-// Teams, their members, and who has preview access: the records and the ports of the store.
+/** Teams, their members, and who has preview access: the records and the ports of the store. */
 
 import type { PlanName } from "../settings/config.ts";
 

@@ -1,5 +1,7 @@
-// A span for each call of an app: from the call to the end of the app's output. What it says of the
-// call is the words of the backend's own kind.
+/**
+ * A span for each call of an app: from the call to the end of the app's output. What it says of the
+ * call is the words of the backend's own kind.
+ */
 
 import {
   context,

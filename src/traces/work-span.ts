@@ -1,5 +1,7 @@
-// Spans of the work that a request causes: calls of the store, of Redis and of apps. Code of the
-// operator's SDK runs here, and whatever it throws fails no request.
+/**
+ * Spans of the work that a request causes: calls of the store, of Redis and of apps. Code of the
+ * operator's SDK runs here, and whatever it throws fails no request.
+ */
 
 import {
   type Attributes,

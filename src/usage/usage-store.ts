@@ -1,4 +1,4 @@
-// What is kept of the use of keys, its bounds, and the port of the store.
+/** What is kept of the use of keys, its bounds, and the port of the store. */
 
 /** How keys were used within some time. */
 export interface UsageCounts {

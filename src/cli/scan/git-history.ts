@@ -1,4 +1,5 @@
-// Reads all objects of a git repository with the git of this machine, safely.
+/** Reads all objects of a git repository with the git of this machine, safely. */
+
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { realpath, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";

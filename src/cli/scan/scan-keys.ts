@@ -1,4 +1,4 @@
-// `keys scan`: finds whole keys in files, standard input and git's histories, and prints none.
+/** `keys scan`: finds whole keys in files, standard input and git's histories, and prints none. */
 
 import { createKeyText, type KeyText, redactKeyValue } from "../../keys/key-value.ts";
 import { createRedaction, type Redact } from "../../log/redaction.ts";

@@ -1,4 +1,5 @@
-// The files that a scan reads below a path, and their bytes.
+/** The files that a scan reads below a path, and their bytes. */
+
 import { constants, type Dirent } from "node:fs";
 import { lstat, open, readdir, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";

@@ -1,5 +1,7 @@
-// How this process talks to MongoDB: a client with majority reads and writes, the read concern of
-// what a right depends on, and a reconnect where the driver does not find the server again.
+/**
+ * How this process talks to MongoDB: a client with majority reads and writes, the read concern of
+ * what a right depends on, and a reconnect where the driver does not find the server again.
+ */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import {

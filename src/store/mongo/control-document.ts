@@ -1,4 +1,4 @@
-// The shape of the control document, and of the last changes in it.
+/** The shape of the control document, and of the last changes in it. */
 
 import { z } from "zod";
 import { bounds } from "../../bounds.ts";

@@ -1,5 +1,7 @@
-// A document is written with these fields and no others. What is read may have a field of a newer
-// instance of a fleet that is upgraded, which is ignored.
+/**
+ * A document is written with these fields and no others. What is read may have a field of a newer
+ * instance of a fleet that is upgraded, which is ignored.
+ */
 
 import type { Collection, Db } from "mongodb";
 import { z } from "zod";

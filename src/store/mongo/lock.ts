@@ -1,8 +1,11 @@
-// A lock of one instance of a fleet: a document, which its holder renews. Where the holder crashed,
-// the document stands still, and the next instance takes it.
+/**
+ * A lock of one instance of a fleet: a document, which its holder renews. Where the holder crashed,
+ * the document stands still, and the next instance takes it.
+ */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../base/clock.ts";
+import { bounds } from "../../bounds.ts";
 import { unavailable } from "../../refusal/refusal.ts";
 import { checkRecord } from "../records.ts";
 import type { ReadConcernOptions } from "./connection.ts";
@@ -156,3 +159,26 @@ export function createLockRecords(
     },
   };
 }
+
+/** `FleetStore.lockTeam` by a lock for each id. One that a crash left lapses. */
+export function createLockTeam(
+  collections: Collections,
+  parts: {
+    readonly clock: Clock;
+    readonly newIncarnation: () => string;
+    readonly call: StoreCall;
+    readonly readOptions: ReadConcernOptions;
+    readonly times?: LockTimes;
+  },
+): (teamId: string) => Promise<Lock> {
+  const { clock, newIncarnation, times = teamLockTimes } = parts;
+  return (teamId) =>
+    takeLock(createLockRecords(collections, `team/${teamId}`, parts), { clock, newIncarnation, times });
+}
+
+const teamLockTimes: LockTimes = {
+  renewMs: bounds.teamMutexRenewMs,
+  lockMs: bounds.teamMutexHoldMs,
+  lapseMs: bounds.teamMutexLapseMs,
+  waitMsMax: bounds.teamMutexWaitMsMax,
+};

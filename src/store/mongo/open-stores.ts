@@ -22,7 +22,7 @@ import {
 import { createControlStore } from "./control-store.ts";
 import { type Collections, collectionsOf } from "./documents.ts";
 import { createKeyStore } from "./key-store.ts";
-import { createLockTeam } from "./lock-team.ts";
+import { createLockTeam } from "./lock.ts";
 import { createRunRecordStore } from "./run-record-store.ts";
 import { prepareDatabase, requireWhole } from "./schema.ts";
 import { createServiceTokenStore } from "./service-token-store.ts";

@@ -1,5 +1,8 @@
-// A copy of a data folder that may be served meanwhile, and the way back. A restored store is older
-// than the one that it replaces, so what was revoked since is revoked in it, too.
+/**
+ * A copy of a data folder that may be served meanwhile, and the way back. A restored store is older
+ * than the one that it replaces, so what was revoked since is revoked in it, too.
+ */
+
 import {
   closeSync,
   copyFileSync,

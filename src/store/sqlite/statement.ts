@@ -1,5 +1,7 @@
-// How the stores of this folder talk to SQLite: the columns of a record, a read (`answer`), and
-// three kinds of writes. A change that the audit log tells has its event in its transaction.
+/**
+ * How the stores of this folder talk to SQLite: the columns of a record, a read (`answer`), and
+ * three kinds of writes. A change that the audit log tells has its event in its transaction.
+ */
 
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { AuditEvent, PendingEvent } from "../../audit/audit-store.ts";

@@ -79,22 +79,6 @@ describeWith(mongodbMissing)("the control document in MongoDB", () => {
     });
   });
 
-  test("what an older Keyrun left out has a default", async () => {
-    const { control, document } = await open();
-    const id = randomUUID();
-    await control.register(id, instanceFactsOf({ address: "10.0.0.1:8081" }));
-    await document.updateOne(only, {
-      $unset: {
-        recent: "",
-        joined: "",
-        [`leases.${id}.facts.address`]: "",
-      },
-    });
-    const { recent, leases } = await control.read();
-    expect(recent).toEqual([]);
-    expect(leases).toMatchObject([{ id, facts: { address: null } }]);
-  });
-
   test("a document that does not fit is refused with its place, and nothing of its contents", async () => {
     const { control, document } = await open();
     const id = randomUUID();

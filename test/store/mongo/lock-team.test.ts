@@ -3,7 +3,7 @@ import { afterAll, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "#src/base/clock.ts";
 import { connectMongo } from "#src/store/mongo/connection.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
-import { createLockTeam } from "#src/store/mongo/lock-team.ts";
+import { createLockTeam } from "#src/store/mongo/lock.ts";
 import { createStoreCall } from "#src/store/mongo/store-call.ts";
 import { createMongoDatabases } from "../../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../../harness/needs.ts";
