@@ -5,21 +5,21 @@ import { setTimeout as pause } from "node:timers/promises";
 import { Code } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectCallers } from "../harness/callers.ts";
-import { eventually, whileAnswer } from "../harness/eventually.ts";
-import { starved } from "../harness/fleet.ts";
-import { builtImage, imageMissing } from "../harness/image/built-image.ts";
 import {
   type Compose,
   containerOf,
   healthCommand,
   type ImageDefaults,
   readCompose,
-} from "../harness/image/compose.ts";
-import { type Container, startContainer } from "../harness/image/container.ts";
-import { type ContainerNetwork, openContainerNetwork } from "../harness/image/container-network.ts";
+} from "../harness/compose.ts";
+import { eventually, whileAnswer } from "../harness/eventually.ts";
+import { starved } from "../harness/fleet.ts";
 import { repository, restRun, servedRun, statusOf } from "../harness/keyrun-process.ts";
 import { type MongoServer, mongoServerProgram } from "../harness/mongo-server.ts";
 import { createTempFolders, databasesFolder } from "../harness/temp-folders.ts";
+import { builtImage, imageMissing } from "./image/built-image.ts";
+import { type Container, startContainer } from "./image/container.ts";
+import { type ContainerNetwork, openContainerNetwork } from "./image/container-network.ts";
 
 const readyMsMax = 180_000;
 const program = mongoServerProgram();

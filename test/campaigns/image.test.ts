@@ -13,11 +13,11 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { figure } from "../harness/campaigns.ts";
-import { type BuiltImage, builderVersion, builtImage, imageMissing } from "../harness/image/built-image.ts";
-import { type Container, type ContainerOptions, startContainer } from "../harness/image/container.ts";
-import { type ContainerNetwork, openContainerNetwork } from "../harness/image/container-network.ts";
 import { repository, restRun, type Settings, statusOf } from "../harness/keyrun-process.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
+import { type BuiltImage, builderVersion, builtImage, imageMissing } from "./image/built-image.ts";
+import { type Container, type ContainerOptions, startContainer } from "./image/container.ts";
+import { type ContainerNetwork, openContainerNetwork } from "./image/container-network.ts";
 
 const megabyte = 1024 * 1024;
 /** Node alone takes 144 MB. */

@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest";
 import { bounds } from "#src/bounds.ts";
 import { environment } from "#src/settings/known.ts";
 import { tempFolders } from "../harness/closed-at-end.ts";
-import { networksOf, readCompose } from "../harness/image/compose.ts";
+import { networksOf, readCompose } from "../harness/compose.ts";
 import { repository } from "../harness/keyrun-process.ts";
 import { describeWith, programsMissing } from "../harness/needs.ts";
 

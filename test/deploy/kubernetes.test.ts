@@ -4,7 +4,7 @@ import { Ajv, type AnySchemaObject } from "ajv";
 import { describe, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { environment } from "#src/settings/known.ts";
-import { readCompose } from "../harness/image/compose.ts";
+import { readCompose } from "../harness/compose.ts";
 import { repository } from "../harness/keyrun-process.ts";
 
 const read = (path: string) => readFileSync(join(repository, path), "utf8");

@@ -1,6 +1,6 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { randomBytes, randomInt } from "node:crypto";
-import { startNameServer } from "../name-server.ts";
+import { startNameServer } from "../../harness/name-server.ts";
 
 /**
  * A network between containers and this process, as a bridge of Docker is. A name server at

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
-import { repository } from "../keyrun-process.ts";
-import type { ContainerOptions } from "./container.ts";
+import type { ContainerOptions } from "../campaigns/image/container.ts";
+import { repository } from "./keyrun-process.ts";
 
 /** compose.yaml, with its anchors and merges resolved. */
 export interface Compose {

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { repository } from "../keyrun-process.ts";
+import { repository } from "../../harness/keyrun-process.ts";
 
 /** The image, as buildah built it from the Dockerfile of this working tree. */
 export interface BuiltImage {
@@ -102,7 +102,7 @@ const parts = [
     "docs/errors.md",
     "SECURITY.md",
   ],
-  "test/harness/image/write-image.ts",
+  "test/campaigns/image/write-image.ts",
 ];
 
 /** The files that git knows, or would take. */

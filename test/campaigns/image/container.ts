@@ -2,7 +2,7 @@ import { execFile, spawn, spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Exit, Settings } from "../keyrun-process.ts";
+import type { Exit, Settings } from "../../harness/keyrun-process.ts";
 import type { ContainerNetwork } from "./container-network.ts";
 
 /**

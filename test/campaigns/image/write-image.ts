@@ -17,7 +17,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { repository } from "../keyrun-process.ts";
+import { repository } from "../../harness/keyrun-process.ts";
 import { type BuiltImage, builderVersion, contextFiles } from "./built-image.ts";
 
 const suite = "trixie";
