@@ -75,7 +75,7 @@ export const runBounds = {
    */
   streamAheadBytes: 16 * 1024,
   /** How many of its messages become one piece of the output. Each takes about 1 µs. */
-  streamJoinedMessages: 1_000,
+  streamJoinedMessages: 500,
   /**
    * How much text of a gRPC app waits before no other message is asked for: each takes 10 µs. The
    * last message waits too, whatever its length is.
