@@ -279,7 +279,7 @@ export const bounds = {
   /** How long the mark of a fleet stays in Redis after its last instance has left it. */
   fleetMarkMs: 60_000,
   /** How often each instance looks at the mark. */
-  fleetMarkLookMs: 5_000,
+  fleetMarkCheckMs: 5_000,
   /** Characters of the words that say why a call of another server failed. */
   causeCharactersMax: 300,
   /** How deep a cause is looked for. */

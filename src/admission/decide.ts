@@ -104,7 +104,7 @@ function decided(
     else usage.limited(teamId, keyId, unixMs);
   }
   if (!rate.accepted) return { kind: "limited", keyId, teamId, plan, restrictions, end, rate };
-  const rateNow = () => limiter.look(teamId, rate.limit, keyLimitOf(verdict));
+  const rateNow = () => limiter.peek(teamId, rate.limit, keyLimitOf(verdict));
   return { kind: "admitted", keyId, teamId, plan, restrictions, end, rate, rateNow };
 }
 

@@ -45,14 +45,14 @@ export function createAddressAllowance(options: {
   function semaphoreOf(block: string): Semaphore {
     const open = semaphores.get(block);
     if (open) return open;
-    const slots = () => Math.max(1, limiter.look(block, lookupsMax).remaining);
+    const slots = () => Math.max(1, limiter.peek(block, lookupsMax).remaining);
     const semaphore = createSemaphore({ slots, waitMsMax, waiters, onIdle: () => semaphores.delete(block) });
     semaphores.set(block, semaphore);
     return semaphore;
   }
 
   return {
-    snapshot: (address) => limiter.look(addressBlock(address), lookupsMax),
+    snapshot: (address) => limiter.peek(addressBlock(address), lookupsMax),
     lookUp(address, load, foundValid) {
       const block = addressBlock(address);
       return semaphoreOf(block).run(async () => {

@@ -1,11 +1,11 @@
 import { isIP } from "node:net";
 
 /**
- * The part of an address that one customer of a provider holds; an allowance is counted by it. An
- * IPv4 address counts whole. An IPv6 address counts by its first 64 bits: the holder of one address
- * holds the other 2^64 of its network too (RFC 6177, RFC 7934). An IPv4-mapped IPv6 address (RFC
- * 4291, 2.5.5.2) counts as the IPv4 address, because a socket that takes both shows the same peer
- * in either form. Texts that are no address count together, as "unknown".
+ * The part of an address that one customer of a provider has; an allowance is counted by it. An
+ * IPv4 address counts whole. An IPv6 address counts by its first 64 bits: the customer who has one
+ * address has the other 2^64 of its network too (RFC 6177, RFC 7934). An IPv4-mapped IPv6 address
+ * (RFC 4291, 2.5.5.2) counts as the IPv4 address, because a socket that takes both shows the same
+ * peer in either form. Texts that are no address count together, as "unknown".
  */
 export function addressBlock(address: string): string {
   switch (isIP(address)) {

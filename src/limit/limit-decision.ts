@@ -30,7 +30,7 @@ export interface TeamLimiter {
    * What is left as far as this process knows, at once: for the headers of an answer that comes
    * later.
    */
-  look(id: string, limit: number, key?: KeyLimit): LimitDecision;
+  peek(id: string, limit: number, key?: KeyLimit): LimitDecision;
 }
 
 /**

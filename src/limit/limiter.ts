@@ -1,11 +1,11 @@
 /**
  * How limiting works. A limit is N requests in any 60 s. Each team has an exact log of the times of
  * its accepted requests (`sliding-log.ts`): a request is accepted if fewer than N of them are
- * younger than a minute, else it is told when the one that must leave does. A key with a limit of
- * its own has a log too, and its requests need room in both. This file keeps the logs of a process
- * that counts alone: a start begins with empty ones. In a fleet, the logs are in Redis (`redis/`),
- * where one script decides all requests of a turn of the event loop. While Redis does not answer,
- * each instance counts here, up to its share of each limit (`share.ts`).
+ * younger than a minute. Otherwise its refusal says when enough of them will have left the window.
+ * A key with a limit of its own has a log too, and its requests need room in both. This file keeps
+ * the logs of a process that counts alone: a start begins with empty ones. In a fleet, the logs are
+ * in Redis (`redis/`), where one script decides all requests of a turn of the event loop. While
+ * Redis does not answer, each instance counts here, up to its share of each limit (`share.ts`).
  */
 
 import type { Clock } from "../base/clock.ts";
@@ -16,13 +16,13 @@ import { LogTable, SlidingLog } from "./sliding-log.ts";
 /** Counts in this process alone. */
 export interface Limiter {
   /**
-   * Takes `cost`, a whole number from 0 to `limit`, whole or not at all; 0 only looks. No window
-   * ever accepts more than `limit`, and nothing below it is refused. With a key that has a limit of
-   * its own both must have room; where one has none, nothing is taken from the other.
+   * Takes all of `cost` or nothing: a whole number from 0 to `limit`, where 0 is as `peek`. No
+   * window ever accepts more than `limit`, and nothing below it is refused. If the key has a limit
+   * of its own, both must have room; if one has none, nothing is taken from the other.
    */
   spend(id: string, limit: number, cost?: number, key?: KeyLimit): LimitDecision;
   /** What is left, without spending, and without keeping a log for the id. */
-  look(id: string, limit: number, key?: KeyLimit): LimitDecision;
+  peek(id: string, limit: number, key?: KeyLimit): LimitDecision;
   /** How many logs there are, those of keys too; memory is bounded by it. */
   size(): number;
 }
@@ -69,15 +69,15 @@ export function createLimiter(options: {
     return table.add(id);
   }
 
-  function look(id: string, limit: number, key?: KeyLimit): LimitDecision {
+  function peek(id: string, limit: number, key?: KeyLimit): LimitDecision {
     advance();
-    const team = lookAt(table, id, limit);
+    const team = peekAt(table, id, limit);
     return key === undefined
       ? team
-      : { ...team, key: lookAt(keyTable, keyLogId(id, key.firstKeyId), key.limit) };
+      : { ...team, key: peekAt(keyTable, keyLogId(id, key.firstKeyId), key.limit) };
   }
 
-  function lookAt(logs: LogTable, id: string, limit: number): LimitDecision {
+  function peekAt(logs: LogTable, id: string, limit: number): LimitDecision {
     const log = logs.find(id)?.log;
     log?.spend(nowMs, limit, 0);
     return decision(log, limit, 0, clock.unixMs());
@@ -111,7 +111,7 @@ export function createLimiter(options: {
 
   return {
     spend(id, limit, cost = 1, key) {
-      if (cost === 0) return look(id, limit, key);
+      if (cost === 0) return peek(id, limit, key);
       if (key !== undefined) return spendBoth(id, limit, cost, key);
       advance();
       const entry = table.find(id) ?? addLog(id);
@@ -119,7 +119,7 @@ export function createLimiter(options: {
       if (waitMs === 0) table.touch(entry);
       return decision(entry.log, limit, waitMs, clock.unixMs());
     },
-    look,
+    peek,
     size: () => table.size + keyTable.size,
   };
 }

@@ -18,8 +18,8 @@ export interface RateReport {
 }
 
 /**
- * An answer's rate-limit headers, and those of a key that ends, names and values in turn; none
- * where `rate` is undefined.
+ * An answer's rate-limit headers, and those of a key that ends: names and values, alternating. None
+ * if `rate` is undefined.
  */
 export function rateReportHeaders(rate: RateReport | undefined, clock: Clock): string[] {
   if (!rate) return [];
@@ -30,12 +30,12 @@ export function rateReportHeaders(rate: RateReport | undefined, clock: Clock): s
 }
 
 /**
- * A decision as response headers, names and values in turn: the `RateLimit-*` fields that clients
- * have long read, the same facts in the form of draft-ietf-httpapi-ratelimit-headers, and on a
- * refusal how long to wait. Every time is rounded up, so a caller that waits as long as the headers
- * say is never early. The wait comes from `retryAfterMs`, in whole seconds from 1 to 60, and never
- * from the rounded reset, which could make it 61. Where the key has a limit of its own, the fields
- * of the draft list both, and the others describe the stricter one.
+ * A decision as response headers, names and values, alternating: the `RateLimit-*` fields that
+ * clients have long read, the same facts in the form of draft-ietf-httpapi-ratelimit-headers, and
+ * on a refusal how long to wait. Every time is rounded up, so a caller that waits as long as the
+ * headers say is never early. The wait comes from `retryAfterMs`, in whole seconds from 1 to 60,
+ * and never from the rounded reset, which could make it 61. Where the key has a limit of its own,
+ * the fields of the draft list both, and the others describe the stricter one.
  */
 export function rateLimitHeaders(
   decision: LimitDecision,

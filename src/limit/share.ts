@@ -3,9 +3,10 @@ import { type KeyLimit, keyLogId, type LimitDecision, type Spend } from "./limit
 import type { Limiter } from "./limiter.ts";
 
 /**
- * What this instance itself admitted, counted by `own`, and its share of each team's limit and each
- * key's. The shares of all places add up to the limit: the first ones get one more where it can't
- * be divided. There is no share without a place: while this instance is new among the others.
+ * Counts with `own` what this instance itself admits, against its share of each limit: that of the
+ * team and that of the key. Each instance has a place among all of them, and the shares of all
+ * places add up to the limit. If it can't be divided evenly, the first places get one more. An
+ * instance that has just joined has no place yet, and so no share.
  */
 export function createShare(own: Limiter, sharePlace: () => SharePlace | undefined, windowMs: number) {
   /** Costs that are under way, by the log. */
@@ -56,7 +57,7 @@ export function createShare(own: Limiter, sharePlace: () => SharePlace | undefin
       // Nothing was admitted here of a key without a share: the shared log decides.
       const hasKeyShare = key !== undefined && shareOf(key.limit, sharePlace()) > 0;
       const keyShare = hasKeyShare ? { ...key, limit: shareFor(key.limit, cost) } : undefined;
-      const seen = own.look(teamId, share, keyShare);
+      const seen = own.peek(teamId, share, keyShare);
       const underWay = reservedOf(teamId);
       const keyUnderWay = key ? reservedOf(keyLogId(teamId, key.firstKeyId)) : 0;
       const hasRoom = underWay + cost <= seen.remaining;
@@ -73,11 +74,11 @@ export function createShare(own: Limiter, sharePlace: () => SharePlace | undefin
     release: (spend: Spend) => add(spend, -spend.cost),
 
     /** What is left of the share; undefined where there is none. */
-    look(teamId: string, limit: number, key?: KeyLimit): LimitDecision | undefined {
+    peek(teamId: string, limit: number, key?: KeyLimit): LimitDecision | undefined {
       const share = shareOf(limit, sharePlace());
       if (share === 0) return undefined;
       const keyShare = key && { ...key, limit: shareOf(key.limit, sharePlace()) };
-      return withLimits(own.look(teamId, share, keyShare), limit, key);
+      return withLimits(own.peek(teamId, share, keyShare), limit, key);
     },
 
     /** Counts a cost that the shared log took, whatever the share is. */

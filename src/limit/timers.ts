@@ -17,10 +17,10 @@ export const systemLimitTimers: LimitTimers = {
 };
 
 /**
- * A timeout that counts only time in which this process could have read the answer: it calls `over`
- * once, after `msMax` of time in which the event loop turns, and never before `startMs` more have
- * passed. A turn that takes long, because there is much to do, counts as one step: an answer that
- * came meanwhile is read before the next one.
+ * A timeout that counts only time in which this process could have read the answer. It waits
+ * `startMs`, then for some steps that add up to `msMax`, and calls `over` once. A turn of the event
+ * loop that takes long, because there is much to do, counts as one step: what has arrived meanwhile
+ * is read before the next step.
  */
 export function startLoopAwareTimeout(
   { clock, timers }: { readonly clock: Clock; readonly timers: LimitTimers },
@@ -44,7 +44,7 @@ export function startLoopAwareTimeout(
   }
 
   return {
-    /** It does not end before this moment of the monotonic clock. */
+    /** It does not end before this time of the monotonic clock. */
     endsMs: () => Math.max(dueMs, clock.monotonicMs()) + Math.max(0, left - 1) * stepMs,
     cancel: () => timer.cancel(),
   };

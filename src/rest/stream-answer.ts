@@ -1,5 +1,7 @@
-// The body of a streamed answer: each message as one text in the form that the caller prefers, then
-// the end or the refusal.
+/**
+ * The body of a streamed answer: each message as one text in the form that the caller prefers, then
+ * the end or the refusal.
+ */
 
 import type { Message } from "@bufbuild/protobuf";
 import { type EncodedResponse, type StreamForm, streamForms, streamTypes } from "#transcode/encode.ts";

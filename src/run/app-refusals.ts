@@ -1,7 +1,9 @@
-// What an app may answer in place of an output: that it refuses the run, with words for the caller,
-// or that it is busy, did nothing, and when to come again. Over HTTP and over gRPC the same. The
-// cause of each is a plain string: an app that says no is no fault of Keyrun's, so its log line has
-// no stack, and no word of the app's, which may repeat what it was sent.
+/**
+ * What an app may answer in place of an output: that it refuses the run, with words for the caller,
+ * or that it is busy, did nothing, and when to come again. Over HTTP and over gRPC the same. The
+ * cause of each is a plain string: an app that says no is no fault of Keyrun's, so its log line has
+ * no stack, and no word of the app's, which may repeat what it was sent.
+ */
 
 import { fromBinary } from "@bufbuild/protobuf";
 import { status } from "@grpc/grpc-js";

@@ -1,5 +1,7 @@
-// What an app says to its caller in words: where they stand in its answer, and what is cut out of
-// them before the caller gets them.
+/**
+ * What an app says to its caller in words: where they stand in its answer, and what is cut out of
+ * them before the caller gets them.
+ */
 
 import { isUtf8 } from "node:buffer";
 import type { HeaderRecord } from "../apps/app-store.ts";

@@ -1,4 +1,4 @@
-// What to do about an app that a check has found at fault: one row for each usual mistake.
+/** What to do about an app that a check has found at fault: one row for each usual mistake. */
 
 import type { AppRecord } from "../apps/app-store.ts";
 import type { Reason } from "../refusal/reasons.ts";
@@ -89,7 +89,7 @@ const rows: readonly Row[] = [
       "A text has half of an emoji, or of another such character. Cut a text between its characters, not between its UTF-16 code units.",
   },
   {
-    fits: failedBy(/told an error in its stream/),
+    fits: failedBy(/sent an error in its stream/),
     words: ({ requestId }) =>
       `The app says so itself, by \`event: error\` or a field \`error\`. See its own log: the X-Request-Id was ${requestId}.`,
   },

@@ -1,4 +1,6 @@
-// One call of a gRPC app: its request and its messages, and the refusal that its status becomes.
+/**
+ * One call of a gRPC app: its request and its messages, and the refusal that its status becomes.
+ */
 
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { connectivityState, Metadata, status } from "@grpc/grpc-js";

@@ -1,5 +1,7 @@
-// The connections to gRPC apps, and what the library lacks: to close a channel with its unfinished
-// connections.
+/**
+ * The connections to gRPC apps, and what the library lacks: to close a channel with its unfinished
+ * connections.
+ */
 
 import { isIP, type Socket } from "node:net";
 import { checkServerIdentity, type SecureContext } from "node:tls";

@@ -1,5 +1,7 @@
-// What connections to all kinds of backends share: how a host is found, in the form that HTTP and
-// gRPC each take.
+/**
+ * What connections to all kinds of backends share: how a host is found, in the form that HTTP and
+ * gRPC each take.
+ */
 
 import { isIP, type LookupFunction } from "node:net";
 import { type ChannelOptions, experimental, status } from "@grpc/grpc-js";

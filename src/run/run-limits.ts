@@ -1,5 +1,7 @@
-// What ends a run before its app answers: the app's timeout, a caller who leaves, and the end of
-// the process. Every run under way has its deadline in one of a few lists, so it needs no timer.
+/**
+ * What ends a run before its app answers: the app's timeout, a caller who leaves, and the end of
+ * the process. Every run under way has its deadline in one of a few lists, so it needs no timer.
+ */
 
 import type { Clock, Timers } from "../base/clock.ts";
 import type { Refusal } from "../refusal/refusal.ts";

@@ -1,6 +1,8 @@
-// What the runs of apps pass through: what a request to run one must name, the run itself, the
-// functions that run it whole or as a stream, and what each kind of backend gives. At the end: the
-// refusals that all kinds share.
+/**
+ * What the runs of apps pass through: what a request to run one must name, the run itself, the
+ * functions that run it whole or as a stream, and what each kind of backend gives. At the end: the
+ * refusals that all kinds share.
+ */
 
 import type { RunAppRequest } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { AppRecord, BackendRecord } from "../apps/app-store.ts";

@@ -41,7 +41,7 @@ function setUp(facts: { limiter?: TeamLimiter; isTeamCached?: boolean } = {}) {
     mayAdmit: () => world.mayAdmit,
   });
   const ask = (cost = 1) => decide("svc_x.y", { cost, address: "192.0.2.1", guard: unguarded });
-  return { clock, counted, world, ask, remaining: () => counted.look("demo", 2).remaining };
+  return { clock, counted, world, ask, remaining: () => counted.peek("demo", 2).remaining };
 }
 
 /** A key that may make one request a minute, and came by rotations from `k1` or is it. */
@@ -53,7 +53,7 @@ function limitedKey(keyId: string): KeyVerdict {
 function sharedLimiter() {
   const answer = Promise.withResolvers<LimitDecision>();
   const rate = { accepted: true, limit: 2, remaining: 1, resetUnixMs: 1, retryAfterMs: 0 };
-  const limiter: TeamLimiter = { spend: () => answer.promise, look: () => rate };
+  const limiter: TeamLimiter = { spend: () => answer.promise, peek: () => rate };
   return {
     limiter,
     accept: () => answer.resolve(rate),

@@ -92,7 +92,7 @@ test("where the key's limit refuses nothing is taken from the team's, and the re
     ...{ accepted: false, remaining: 0, retryAfterMs: windowMs },
     key: { accepted: false, remaining: 2, retryAfterMs: 0 },
   });
-  expect(limiter.look("demo", 3, key(2, "other")).key).toMatchObject({ remaining: 2 });
+  expect(limiter.peek("demo", 3, key(2, "other")).key).toMatchObject({ remaining: 2 });
 });
 
 test("keys of one id in two teams are two keys", () => {
@@ -121,7 +121,7 @@ test("a key without a limit of its own has no log, and the logs of keys have a b
   expect(() => limiter.spend("demo", 9, 1, key(9, "c"))).toThrow(full);
   expect(() => limiter.spend("new", 9, 1, key(9, "c"))).toThrow(full);
   // Nothing was spent, and no log was made, for those two.
-  expect(limiter.look("demo", 9).remaining).toBe(6);
+  expect(limiter.peek("demo", 9).remaining).toBe(6);
   expect(limiter.size()).toBe(3);
   expect(limiter.spend("new", 9).accepted).toBe(true);
   clock.advance(windowMs);

@@ -36,11 +36,11 @@ test("a team's decision says what is left, when the next slot opens and how long
 test("looking spends nothing, makes no log, and is accepted even where nothing is left", () => {
   const { clock, limiter } = createTestLimiter();
   const unused = { accepted: true, limit: 1, remaining: 1, resetUnixMs: clock.unixMs(), retryAfterMs: 0 };
-  expect(limiter.look("a", 1)).toEqual(unused);
+  expect(limiter.peek("a", 1)).toEqual(unused);
   expect(limiter.spend("a", 1, 0)).toEqual(unused);
   expect(limiter.size()).toBe(0);
   limiter.spend("a", 1);
-  expect(limiter.look("a", 1)).toMatchObject({ accepted: true, remaining: 0, retryAfterMs: 0 });
+  expect(limiter.peek("a", 1)).toMatchObject({ accepted: true, remaining: 0, retryAfterMs: 0 });
 });
 
 test("looking counts what has left the window since the last request", () => {
@@ -52,13 +52,13 @@ test("looking counts what has left the window since the last request", () => {
   clock.advance(30_000);
   limiter.spend("a", 5);
   clock.advance(30_000);
-  expect(limiter.look("a", 5).remaining).toBe(4);
+  expect(limiter.peek("a", 5).remaining).toBe(4);
 });
 
 test("after a downgrade nothing is left, never less than nothing", () => {
   const { limiter } = createTestLimiter();
   limiter.spend("a", 10, 10);
-  expect(limiter.look("a", 3).remaining).toBe(0);
+  expect(limiter.peek("a", 3).remaining).toBe(0);
 });
 
 test("a step of the wall clock moves the shown reset and no decision", () => {
@@ -108,8 +108,8 @@ test("past the bound the one empty log makes room, wherever it stands among busy
   limiter.spend("last", 9);
   clock.advance(30_000);
   expect(limiter.spend("newcomer", 9).accepted).toBe(true);
-  expect(limiter.look("first", 9).remaining).toBe(8);
-  expect(limiter.look("last", 9).remaining).toBe(8);
+  expect(limiter.peek("first", 9).remaining).toBe(8);
+  expect(limiter.peek("last", 9).remaining).toBe(8);
 });
 
 test("empty logs are dropped as requests come in, two a request", () => {
@@ -128,8 +128,8 @@ test("where logs may be forgotten, the log that accepted nothing for longest goe
   limiter.spend("a", 5);
   limiter.spend("c", 5);
   expect(limiter.size()).toBe(2);
-  expect(limiter.look("a", 5).remaining).toBe(3);
-  expect(limiter.look("b", 5).remaining).toBe(5);
+  expect(limiter.peek("a", 5).remaining).toBe(3);
+  expect(limiter.peek("b", 5).remaining).toBe(5);
 });
 
 test("however teams come and go, each gets the exact limit of its own log, unless the table is full of logs that count", () => {

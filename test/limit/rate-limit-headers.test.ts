@@ -87,7 +87,7 @@ test("on a refusal by either limit the wait is that of the one that frees later"
 test("where nothing is counted the reset is now, rounded up", () => {
   const clock = createManualClock({ monotonicMs: 0, unixMs: nowMs + 1 });
   const limiter = createLimiter({ clock, windowMs: 60_000, logsMax: 1 });
-  const headers = rateLimitHeaders(limiter.look("a", 60), "team", clock.unixMs());
+  const headers = rateLimitHeaders(limiter.peek("a", 60), "team", clock.unixMs());
   expect(headers[5]).toBe("1700000001");
   expect(headers[7]).toBe('"team";r=60;t=0');
 });

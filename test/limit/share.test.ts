@@ -53,7 +53,7 @@ test("what Redis accepted here counts against the share", () => {
     accepted: false,
     retryAfterMs: windowMs - 1_000,
   });
-  expect(share.look("a", 60)).toMatchObject({ limit: 60, remaining: 0 });
+  expect(share.peek("a", 60)).toMatchObject({ limit: 60, remaining: 0 });
 });
 
 test("what is held has no room for others until it is released", () => {
@@ -108,7 +108,7 @@ test("a share holds room in both limits or in neither, and says of each how long
     accepted: true,
     key: { remaining: 0 },
   });
-  expect(share.look("demo", 60, own4)).toMatchObject({ remaining: 26, limit: 60, key: { limit: 8 } });
+  expect(share.peek("demo", 60, own4)).toMatchObject({ remaining: 26, limit: 60, key: { limit: 8 } });
   const unavailable = expect.objectContaining({ reason: "UNAVAILABLE" });
   expect(() => share.spend({ teamId: "demo", limit: 60, cost: 5, key: own4 })).toThrow(unavailable);
 });

@@ -22,22 +22,22 @@ export async function openRedisLogs(
   const { fleet, timers } = parts;
   const client = createRedisClient(parts.redisUrl, openMsMax);
   let isDone = false;
-  let look: { cancel(): void } | undefined;
+  let nextCheck: { cancel(): void } | undefined;
   const drop = () => {
     if (!isDone) fleet.onMark(undefined);
     isDone = true;
-    look?.cancel();
+    nextCheck?.cancel();
     client.destroy();
   };
   const fail = (cause: unknown) => {
     if (!isDone) lost(troubleOf(cause));
     drop();
   };
-  const lookLater = (mark: string) => {
+  const checkLater = (mark: string) => {
     if (isDone) return;
     fleet.onMark(mark);
-    const again = () => void markRedis(client, fleet, mark).then(lookLater, fail);
-    look = timers.after(bounds.fleetMarkLookMs, again);
+    const again = () => void markRedis(client, fleet, mark).then(checkLater, fail);
+    nextCheck = timers.after(bounds.fleetMarkCheckMs, again);
   };
   // A connection that comes after the end of its time is not known to `destroy` before.
   client.on("connect", () => isDone && client.destroy());
@@ -51,7 +51,7 @@ export async function openRedisLogs(
     const { scriptSha, serverUs, mark } = await Promise.race([opening, late.promise]);
     client.on("terminated", fail);
     if (!client.isReady) throw new RedisTrouble("closed");
-    lookLater(mark);
+    checkLater(mark);
     return { spend: createSpend(client, parts, { scriptSha, serverUs }), close: drop };
   } catch (thrown) {
     drop();
@@ -71,14 +71,14 @@ export interface RedisLogsParts {
 }
 
 /**
- * By what an instance tells the Redis of its fleet from any other. Redis holds the id of the fleet
- * and a random mark. The mark tells two Redises of one fleet apart. It lapses a minute after the
- * last instance has left, so that the Redis is free for another fleet.
+ * How an instance recognizes the Redis of its fleet. The id of the fleet and a random mark are
+ * stored in Redis. Two Redises of one fleet have different marks. Both lapse a minute after the last
+ * instance has left, so that the Redis is free for another fleet.
  */
 export interface FleetOfRedis {
   /** The id of the fleet, from its store. It is part of every key. */
   readonly id: string;
-  /** Of no space. "" writes none, to look only. */
+  /** It has no space. "" writes none, and only reads the mark. */
   readonly newMark: () => string;
   /**
    * The marks of the Redises in which the other instances share limits now: of all of them, or of
@@ -147,8 +147,8 @@ async function markRedis(client: RedisClient, fleet: FleetOfRedis, known?: strin
 }
 
 /**
- * Returns what Redis holds, in a key that the instances keep alive. By commands on lists: Keyrun's
- * user in Redis may need no other.
+ * Returns what is stored in a key that the instances keep alive. It uses commands on lists, so that
+ * Keyrun's user in Redis needs no others.
  */
 const markScript = `
 local found = redis.call('LINDEX', KEYS[1], 0)
@@ -185,7 +185,7 @@ function createSpend(
 }
 
 /**
- * What is known of the clock of a server, from the times that it told. An answer is read some time
+ * What is known of the clock of a server, from the times in its answers. An answer is read some time
  * after the server wrote its time into it. So each bounds the server's clock from below, and the
  * answer that travelled fastest bounds it best.
  */
@@ -194,14 +194,14 @@ export function createServerClock(clock: Clock, serverUs: number) {
   let [newest, older] = [offset(serverUs), offset(serverUs)];
   let generationMs = clock.monotonicMs();
   return {
-    /** The server told this time, and it was read just now. */
+    /** The server wrote this time into an answer that was read just now. */
     learn(us: number): void {
       const isOld = clock.monotonicMs() >= generationMs + 10_000;
       if (isOld) [older, generationMs] = [newest, clock.monotonicMs()];
       newest = isOld ? offset(us) : Math.max(newest, offset(us));
     },
     /**
-     * The server's time in microseconds at this moment of the monotonic clock. Never later than the
+     * The server's time in microseconds at this time of the monotonic clock. Never later than the
      * true one, except for what the two clocks drift apart in 20 s.
      */
     atUs: (monotonicMs: number) => Math.max(newest, older) + monotonicMs * 1_000,

@@ -88,9 +88,9 @@ export async function createSharedLimiter(
       const spend = { teamId, limit, cost, key };
       return redis.isOpen() ? await spendShared(spend) : spendApart(spend);
     },
-    look(teamId, limit, key) {
+    peek(teamId, limit, key) {
       const isApart = !redis.isOpen() && fallback === "share";
-      const left = isApart ? share.look(teamId, limit, key) : undefined;
+      const left = isApart ? share.peek(teamId, limit, key) : undefined;
       if (left) return left;
       const team = decisionOf(teams.lastOf(teamId), limit, true);
       if (!key) return team;
@@ -109,7 +109,7 @@ export async function createSharedLimiter(
 /** A limiter whose logs all instances share. */
 export interface SharedLimiter extends TeamLimiter {
   spend(...asked: Parameters<TeamLimiter["spend"]>): Promise<LimitDecision>;
-  /** What holds now: `shared`, or the fallback. */
+  /** How it counts now: `shared`, or the fallback. */
   mode(): LimitMode;
   /** Whether all that this instance admitted in the last window is in the shared log. */
   isAllShared(): boolean;

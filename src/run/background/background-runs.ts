@@ -1,10 +1,12 @@
-// How a run in the background works. Its record is durable before its caller is answered and before
-// the app is called. It belongs to the instance that took it on, which writes its end. Every end is
-// written on the condition that the run has none, so the first one stands, and a caller gets an end
-// only once it is written. To cancel a run is to write its end: the instance that runs it is told,
-// or notices, and closes the app's call. A run whose instance is gone is never started again: it
-// gets the end RUN_INTERRUPTED, at the next start of a process that has the store for itself, and
-// in a fleet by any other instance once the lease is over.
+/**
+ * How a run in the background works. Its record is durable before its caller is answered and before
+ * the app is called. It belongs to the instance that took it on, which writes its end. Every end is
+ * written on the condition that the run has none, so the first one stands, and a caller gets an end
+ * only once it is written. To cancel a run is to write its end: the instance that runs it is told,
+ * or notices, and closes the app's call. A run whose instance is gone is never started again: it
+ * gets the end RUN_INTERRUPTED, at the next start of a process that has the store for itself, and
+ * in a fleet by any other instance once the lease is over.
+ */
 
 import type { AppRecord } from "../../apps/app-store.ts";
 import type { Call } from "../../auth/principal.ts";

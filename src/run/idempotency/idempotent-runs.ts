@@ -1,11 +1,13 @@
-// How a run with an Idempotency-Key works. The key, with its team and app, names one record in the
-// store. An instance claims the record before it starts the app, so no second request can start it,
-// on any instance. The run is then detached: it goes on when its caller leaves, and its outcome is
-// written into the record before the caller gets it. A repeat on this
-// instance waits for the run (`RunUnderWay`); any other one gets what the record has. If nothing
-// can have reached the app, the record is removed and the key is free again. The first end that is
-// written stands: where the owner of a run wrote none within its time, the next repeat writes that
-// the run has failed. A write that the store can't take waits in a retry queue.
+/**
+ * How a run with an Idempotency-Key works. The key, with its team and app, names one record in the
+ * store. An instance claims the record before it starts the app, so no second request can start it,
+ * on any instance. The run is then detached: it goes on when its caller leaves, and its outcome is
+ * written into the record before the caller gets it. A repeat on this instance waits for the run
+ * (`RunUnderWay`); any other one gets what the record has. If nothing can have reached the app, the
+ * record is removed and the key is free again. The first end that is written stands: where the
+ * owner of a run wrote none within its time, the next repeat writes that the run has failed. A
+ * write that the store can't take waits in a retry queue.
+ */
 
 import { createHash } from "node:crypto";
 import type { AppRecord } from "../../apps/app-store.ts";

@@ -51,7 +51,7 @@ const jsonLines = ["application/x-ndjson", "application/ndjson", "application/js
 export const streamTypes: readonly string[] = [eventStream, ...jsonLines];
 
 function typeOf(contentType: string | string[] | undefined): string {
-  // The usual type of a run's answer needs no look.
+  // The usual type of a run's answer needs no parsing.
   if (typeof contentType !== "string" || contentType === "application/json") return "application/json";
   const [type = ""] = contentType.split(";", 1);
   return type.trim().toLowerCase();
@@ -60,7 +60,7 @@ function typeOf(contentType: string | string[] | undefined): string {
 /**
  * Reads `text/event-stream` as the WHATWG standard for server-sent events says. The data of each
  * event is a message. The fields `id` and `retry` mean nothing here, and no type of an event but
- * `error` does: with it the app tells that it failed. The standard drops an event that the end of
+ * `error` does: with it the app says that it failed. The standard drops an event that the end of
  * the body cuts off; here that is a failure, as text would be missing. An event has at most
  * `bytesMax` bytes.
  */
@@ -127,7 +127,7 @@ export class EventStreamDecoder implements PieceDecoder {
     this.#hasData = false;
     this.#isError = false;
     const data = this.#data.take();
-    if (isError) throw toldError();
+    if (isError) throw errorOfApp();
     return hadData ? textOfPart(data.toString()) : "";
   }
 }
@@ -190,20 +190,20 @@ export class WholeJsonDecoder implements PieceDecoder {
 }
 
 /**
- * The text of one of many messages in JSON, as `textOf` has it. The app tells with a member `error`
+ * The text of one of many messages in JSON, as `textOf` has it. With a member `error` the app says
  * that it failed half-way.
  */
 function textOfPart(json: string): string {
   const message = messageIn(json);
   if (typeof message === "object" && message !== null && "error" in message && message.error !== null) {
-    throw toldError();
+    throw errorOfApp();
   }
   return textOf(message);
 }
 
 /** The refusal for an app that says in its stream that it failed. */
-function toldError() {
-  return appFailed("The app told an error in its stream.");
+function errorOfApp() {
+  return appFailed("The app sent an error in its stream.");
 }
 
 /** The text of a message: an object with a string `text`. Throws APP_FAILED for anything else. */

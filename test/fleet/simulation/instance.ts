@@ -233,7 +233,7 @@ function decideOf(parts: {
       },
       load: async (id) => teamOf((await teams.load(id))!),
     },
-    limiter: { spend: () => rate, look: () => rate },
+    limiter: { spend: () => rate, peek: () => rate },
     limitOf: () => 1,
     keyUsed() {},
     usage: { accepted() {}, limited() {} },

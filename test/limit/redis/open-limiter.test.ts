@@ -192,8 +192,8 @@ describeOnRedis("with an exact limit of several instances", () => {
       expect(Math.max(...resets)).toBeLessThanOrEqual(endedMs + windowMs);
       for (const limiter of limiters) {
         expect(await limiter.spend("team", 3_000, 0)).toMatchObject({ accepted: true, remaining: 0 });
-        expect(limiter.look("team", 3_000)).toMatchObject({ accepted: true, limit: 3_000, remaining: 0 });
-        expect(limiter.look("other", 3_000).remaining).toBe(3_000);
+        expect(limiter.peek("team", 3_000)).toMatchObject({ accepted: true, limit: 3_000, remaining: 0 });
+        expect(limiter.peek("other", 3_000).remaining).toBe(3_000);
       }
     }));
 
@@ -262,6 +262,6 @@ describeOnRedis("limits of keys that several instances share", () => {
     expect(await client.lLen("keyrun:fleet:{demo}:log")).toBe(4);
     expect(await client.lLen("keyrun:fleet:{demo}:key:k:log")).toBe(3);
     expect(await client.pTTL("keyrun:fleet:{demo}:key:k:log")).toBeGreaterThan(windowMs - 5_000);
-    expect(limiter.look("demo", 60, key(5))).toMatchObject({ remaining: 56, key: { remaining: 2 } });
+    expect(limiter.peek("demo", 60, key(5))).toMatchObject({ remaining: 56, key: { remaining: 2 } });
   });
 });

@@ -15,7 +15,7 @@ const limit = 60;
 /** The looks at the mark are more frequent. */
 const timers: LimitTimers = {
   ...systemLimitTimers,
-  after: (ms, run) => systemLimitTimers.after(ms === bounds.fleetMarkLookMs ? 50 : ms, run),
+  after: (ms, run) => systemLimitTimers.after(ms === bounds.fleetMarkCheckMs ? 50 : ms, run),
 };
 
 let marks = 0;

@@ -80,8 +80,8 @@ test("each spend is asked with its own limit, cost and key, and has the wait and
     { teamId: "team", limit: 10, cost: 10 },
     { teamId: "team", limit: 12, cost: 1, key },
   ]);
-  expect(limiter.look("team", 12, key)).toMatchObject({ remaining: 3, key: { remaining: 1 } });
-  expect(limiter.look("other", 12).remaining).toBe(12);
+  expect(limiter.peek("team", 12, key)).toMatchObject({ remaining: 3, key: { remaining: 1 } });
+  expect(limiter.peek("other", 12).remaining).toBe(12);
 });
 
 test("a call that is silent is given up after 100 ms, and not before; then the share decides of it and the next", async () => {
@@ -114,7 +114,7 @@ test("apart, a key with a limit of its own takes its share of both, and what the
     ...{ accepted: false, limit: 60, remaining: 25 },
     key: { accepted: false, limit: 10, remaining: 0 },
   });
-  expect(limiter.look("team", 60, key)).toMatchObject({ remaining: 25, key: { remaining: 0 } });
+  expect(limiter.peek("team", 60, key)).toMatchObject({ remaining: 25, key: { remaining: 0 } });
 });
 
 test("with `refuse` what waited and all that follows is refused with UNAVAILABLE, and spends nothing", async () => {
