@@ -6,8 +6,8 @@
  * Time is an argument in monotonic milliseconds; a time before the newest seen is taken as the
  * newest. It is rounded down to a tick of 1/1024 ms, so that every sum and difference of times is
  * exact. So a caller that waits precisely as long as its refusal says is never too early by a
- * rounding error. The arguments are positional, not an object, because nothing is allocated here for a
- * request.
+ * rounding error. The arguments are positional, not an object, because nothing is allocated here
+ * for a request.
  */
 export class SlidingLog {
   readonly #windowMs: number;

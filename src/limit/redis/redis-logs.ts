@@ -72,8 +72,8 @@ export interface RedisLogsParts {
 
 /**
  * How an instance recognizes the Redis of its fleet. The id of the fleet and a random mark are
- * stored in Redis. Two Redises of one fleet have different marks. Both lapse a minute after the last
- * instance has left, so that the Redis is free for another fleet.
+ * stored in Redis. Two Redises of one fleet have different marks. Both lapse a minute after the
+ * last instance has left, so that the Redis is free for another fleet.
  */
 export interface FleetOfRedis {
   /** The id of the fleet, from its store. It is part of every key. */
@@ -185,9 +185,9 @@ function createSpend(
 }
 
 /**
- * What is known of the clock of a server, from the times in its answers. An answer is read some time
- * after the server wrote its time into it. So each bounds the server's clock from below, and the
- * answer that travelled fastest bounds it best.
+ * What is known of the clock of a server, from the times in its answers. An answer is read some
+ * time after the server wrote its time into it. So each bounds the server's clock from below, and
+ * the answer that travelled fastest bounds it best.
  */
 export function createServerClock(clock: Clock, serverUs: number) {
   const offset = (us: number) => us - clock.monotonicMs() * 1_000;
