@@ -51,8 +51,8 @@ export const bounds = {
   storeConnectMsMax: 5_000,
   /** After this long with nothing but UNAVAILABLE from MongoDB, the driver's client is replaced. */
   storeReconnectMs: 3_000,
-  /** How long `keyrun doctor` looks whether instances renew their records in MongoDB. */
-  servedLookMs: 2_000,
+  /** How long `keyrun doctor` checks whether instances renew their records in MongoDB. */
+  servedCheckMs: 2_000,
   /** Changes that a fleet's control document holds. Who missed more drops all that it cached. */
   controlRecentMax: 256,
   /** Instances that a fleet's control document has room for. */
@@ -73,7 +73,7 @@ export const bounds = {
   teamDeleteTriesMax: 20,
   /** How long a creation or deletion of a team waits for earlier ones of the same id. */
   teamMutexWaitMsMax: 10_000,
-  /** How often an instance of a fleet renews the mutex of a team id, or looks for it. */
+  /** How often an instance of a fleet renews the mutex of a team id, or tries to take it. */
   teamMutexRenewMs: 500,
   /** How long after its last renewal an instance still works under it. */
   teamMutexHoldMs: 3_000,
@@ -89,15 +89,15 @@ export const bounds = {
   instanceWaitMsMax: 16_000,
   /**
    * Changes that one push tells the other instances of, and keys that are deleted in one write.
-   * Instances look back over 256 changes.
+   * Instances know the last 256 changes.
    */
   changesPerPushMax: 128,
   /** Changes whose push failed, and that are pushed again. */
   unpushedChangesMax: 10_000,
   /** Registrations of this process in a fleet that it remembers. */
   ownRegistrationsMax: 64,
-  /** How often the files of TLS are looked at, for a renewed certificate. */
-  tlsLookMs: 5_000,
+  /** How often the files of TLS are read, for a renewed certificate. */
+  tlsCheckMs: 5_000,
   /** How long a nudge may take. A slower one is no faster than the heartbeat. */
   nudgeMsMax: 250,
   lastUseFlushMs: 1_000,
@@ -117,7 +117,7 @@ export const bounds = {
   /** How late the event loop may be (p99). Later, requests for runs are shed. */
   eventLoopLagMsMax: 200,
   /** How often readiness checks the lease of the store. */
-  readinessLookMs: 1_000,
+  readinessCheckMs: 1_000,
   /** The pause between two questions of readiness to the store. */
   storeCheckMs: 2_000,
   /** Checks of the store that fail in a row before this instance is not ready. */
@@ -137,7 +137,7 @@ export const bounds = {
   rememberedAppsMax: 10_000,
   /** Streams of all apps at once, counted apart from the runs. */
   streamsMax: 4_096,
-  /** After how long a caller is told to look at a run that was taken on. */
+  /** After how long a caller is told to read a run that was taken on. */
   retryAfterAcceptedS: 2,
   /** Runs in the background of all apps at once, on each instance. */
   backgroundRunsMax: 4_096,
@@ -161,7 +161,7 @@ export const bounds = {
   labelCodePointsMax: 128,
   /** Code points of a query that searches keys: a label or a full value. */
   keyQueryCodePointsMax: 128,
-  /** Keys that a search looks at in one step, and the steps of one call: 10,000 keys. */
+  /** Keys that a search reads in one step, and the steps of one call: 10,000 keys. */
   keysSearchedAtOnce: 2_000,
   keySearchStepsMax: 5,
   /** Up to which number the revoked keys of a team are counted. */
@@ -213,9 +213,9 @@ export const bounds = {
   keyWatchersPerTeamMax: 100,
   /** Changes that wait for one watcher. Past it the watcher is too slow, and its stream ends. */
   keyWatchQueueMax: 256,
-  /** How often uses of watched keys are looked for: with the flush, they show within 2 s. */
-  keyUsesLookMs: 500,
-  /** How old a use may be that a first look tells. */
+  /** How often uses of watched keys are read: with the flush, they show within 2 s. */
+  keyUsesCheckMs: 500,
+  /** How old a use may be that a first read passes on. */
   keyUsesTellMs: 5_000,
   /** The newest active keys of a team whose uses are told. */
   keyUsesWatchedMax: 200,
@@ -278,10 +278,10 @@ export const bounds = {
   sharedCallRepeatsMax: 16,
   /** How long the mark of a fleet stays in Redis after its last instance has left it. */
   fleetMarkMs: 60_000,
-  /** How often each instance looks at the mark. */
+  /** How often each instance checks the mark. */
   fleetMarkCheckMs: 5_000,
   /** Characters of the words that say why a call of another server failed. */
   causeCharactersMax: 300,
-  /** How deep a cause is looked for. */
+  /** How deep a cause is searched. */
   causeLevelsMax: 8,
 } as const;

@@ -1,5 +1,5 @@
 /**
- * The HTTP side of the public listener, in the order in which a path is looked for: health, REST,
+ * The HTTP side of the public listener, in the order in which a path is matched: health, REST,
  * sign-in, the screen.
  */
 

@@ -32,13 +32,13 @@ export interface RenewedTls {
  */
 export function openTls(
   paths: Paths,
-  { log, everyMs = bounds.tlsLookMs }: { readonly log: Log; readonly everyMs?: number },
+  { log, everyMs = bounds.tlsCheckMs }: { readonly log: Log; readonly everyMs?: number },
 ): RenewedTls {
   let known = factsOf(paths);
   let current = loadTlsFiles(paths);
   const takers: ((files: TlsFiles) => void)[] = [];
 
-  function look(): void {
+  function check(): void {
     const facts = factsOf(paths);
     if (facts === known) return;
     // Before they are read: what changes meanwhile is read the next time.
@@ -55,12 +55,12 @@ export function openTls(
     for (const take of takers) take(current);
     log.info({ expires: new X509Certificate(cert).validToDate }, "the certificate of TLS was renewed");
   }
-  const looking = createRepeatedWork(async () => look(), everyMs);
+  const checking = createRepeatedWork(async () => check(), everyMs);
   return {
     current: () => current,
     onRenewed: (take) => void takers.push(take),
-    start: looking.start,
-    stop: looking.stop,
+    start: checking.start,
+    stop: checking.stop,
   };
 }
 

@@ -62,7 +62,7 @@ export function loadTlsFiles(files: NonNullable<Config["grpcTls"]>): TlsFiles {
 
 /**
  * Warns, once, if one of the first teams has a newest active key with another prefix, because all
- * such keys are refused. It is only a quick look: older keys and later teams are not checked.
+ * such keys are refused. It is only a quick check: older keys and later teams are not checked.
  */
 export async function warnOfOtherPrefix(
   { teams, keys }: Pick<Stores, "teams" | "keys">,
@@ -81,6 +81,6 @@ export async function warnOfOtherPrefix(
   } catch (cause) {
     // If the store can't be read, the requests that need it report that. This check must not stop
     // the start.
-    log.debug({ cause }, "the prefix of the store's keys could not be looked at");
+    log.debug({ cause }, "the prefix of the store's keys could not be checked");
   }
 }

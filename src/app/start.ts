@@ -32,7 +32,7 @@ export interface App {
  */
 export async function startApp(config: Config, parts: AppParts): Promise<App> {
   const { clock, log, signal } = parts;
-  // A first start that is refused for a port leaves no folder. Later ones look at the store first:
+  // A first start that is refused for a port leaves no folder. Later ones open the store first:
   // that another Keyrun has it says more than its port.
   if (!existsSync(config.dataDir)) await requireFreePorts(config);
   const untilMs = clock.monotonicMs() + bounds.storeStartMsMax;

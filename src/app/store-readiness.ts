@@ -40,15 +40,15 @@ export function createStoreReadiness({
           readiness.check();
         },
       });
-      const look = () => {
+      const recheck = () => {
         checkLease();
         readiness.check();
       };
-      const looking = setInterval(look, bounds.readinessLookMs).unref();
+      const checking = setInterval(recheck, bounds.readinessCheckMs).unref();
       readiness.set(true);
       return async () => {
         watch?.close();
-        clearInterval(looking);
+        clearInterval(checking);
       };
     },
   };

@@ -94,7 +94,7 @@ export const auditBounds = {
   sweepMax: 500,
   /** Between two batches of one sweep. */
   sweepPauseMs: 50,
-  /** Events of a changed secret that a start looks through for the last one. */
+  /** Events of a changed secret that a start reads for the last one. */
   secretEventsMax: 20,
   /** The longest time from the begin of a team's creation to the team's time of creation. */
   creationMsMax: 60_000,

@@ -103,7 +103,7 @@ export type CheckKey = (keyId: string) => Promise<void>;
 
 /** What a decision about a presented key depends on, beside the key. */
 export interface Question {
-  /** A whole number from 0. It is taken whole or not at all, from each limit; 0 only looks. */
+  /** A whole number from 0. It is taken whole or not at all, from each limit; 0 only reads. */
   readonly cost: number;
   readonly address: string;
   /** Does the look-ups in the store while the caller's key is not known. */

@@ -68,11 +68,11 @@ async function eventsSince(
 
 /** How often `--follow` asks for new events. */
 const followMs = 1_000;
-/** How far it looks back: joined attempts are written after their minute. */
+/** How far back it reads: joined attempts are written after their minute. */
 const lookBackMs = 5 * 60_000;
-/** Each so often it looks back further: `attempts.more` is written after its hour. */
-const looksPerFarLook = 60;
-const farLookBackMs = 65 * 60_000;
+/** Once in so many reads it reads further back: `attempts.more` is written after its hour. */
+const readsPerFarRead = 60;
+const farBackMs = 65 * 60_000;
 
 /**
  * A line for each event, as a whole or as a JSON object, so that other programs can read them. One
@@ -84,17 +84,17 @@ async function follow(
   { sinceMs, time }: { readonly sinceMs: number; readonly time: FollowTime },
 ): Promise<never> {
   let shown = new Map<string, string>();
-  for (let look = 0; ; look++) {
-    const isFar = look % looksPerFarLook === 0;
-    const backMs = isFar ? farLookBackMs : lookBackMs;
-    const fromMs = look === 0 ? sinceMs : Math.max(sinceMs, time.unixMs() - backMs);
+  for (let reads = 0; ; reads++) {
+    const isFar = reads % readsPerFarRead === 0;
+    const backMs = isFar ? farBackMs : lookBackMs;
+    const fromMs = reads === 0 ? sinceMs : Math.max(sinceMs, time.unixMs() - backMs);
     const found = await eventsSince(terminal, options, fromMs);
     for (const event of found) {
       // One that was unknown is shown again once it is known what became of it.
       if (shown.get(event.id ?? "") !== outcomeWords(event))
         terminal.print(options.json ? jsonLine(event) : lineOf(event));
     }
-    // What is older than a far look can't come again.
+    // What is older than a far read can't come again.
     if (isFar) shown = new Map();
     for (const event of found) shown.set(event.id ?? "", outcomeWords(event));
     await time.wait(followMs);

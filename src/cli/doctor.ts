@@ -74,7 +74,7 @@ async function* findings(world: CliWorld): AsyncGenerator<Finding> {
     yield* serverFindings(config, env, inspection?.isServed ?? false, mayCheck("ports"));
 }
 
-/** The settings without which a check would look at something else than the operator means. */
+/** The settings without which a check would check something else than the operator means. */
 const needs = {
   "data folder": ["KEYRUN_DATA_DIR", "KEYRUN_MONGODB_URI", "KEYRUN_SERVICE_TOKEN"],
   store: ["KEYRUN_DATA_DIR", "KEYRUN_MONGODB_URI"],

@@ -63,12 +63,12 @@ function instanceOf({ id, facts, silentMs, limits }: SeenInstance) {
   };
 }
 
-const lookMsMax = 5_000;
+const inspectMsMax = 5_000;
 
 async function lookAtStore(world: SettingsWorld): Promise<StoreInspection> {
   const config = readConfig(world);
   if (config.mongodbUri === undefined) {
     throw new CommandFailure("A data folder has no fleet: set KEYRUN_MONGODB_URI to the database of one.");
   }
-  return inspectStore(config, { msMax: lookMsMax });
+  return inspectStore(config, { msMax: inspectMsMax });
 }

@@ -1,6 +1,6 @@
 /**
  * The list of service secrets. A single instance rotates it at once. A fleet does it in three
- * rounds, and each looks first at what serves the store: an instance that is not as far yet could
+ * rounds, and each checks first what serves the store: an instance that is not as far yet could
  * not read the keys of one that is.
  */
 
@@ -159,7 +159,7 @@ function problemOfDrop(drop: {
   return `The store holds keys that were made with version ${version}, or accepted service tokens, so it must stay. A revoked key needs its secret, too; it goes with its team.`;
 }
 
-/** What serves the store may make a key with the secret right after the look at the keys. */
+/** What serves the store may make a key with the secret right after the check of the keys. */
 function problemOfMakers(version: string, store: StoreInspection): string | undefined {
   // Nobody but the process itself knows which secrets it has read.
   if (store.isServed) {
@@ -175,10 +175,10 @@ function problemOfMakers(version: string, store: StoreInspection): string | unde
 
 const versionOf = (listed: ListedSecret | undefined) => (listed ? secretVersion(listed.secret) : "");
 
-const lookMsMax = 5_000;
+const inspectMsMax = 5_000;
 
 function lookAtStore({ inspect = inspectStore }: SecretsWorld, config: Config): Promise<StoreInspection> {
-  return inspect(config, { msMax: lookMsMax });
+  return inspect(config, { msMax: inspectMsMax });
 }
 
 function inWords({ facts }: LeaseRecord): string {

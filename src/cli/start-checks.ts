@@ -26,9 +26,9 @@ import { CommandFailure } from "./failures.ts";
 
 /**
  * The checks that `doctor` shares with a start: each calls what the start calls, and throws
- * StartRefused with the words of a refused start. None changes data. The look at an embedded store
+ * StartRefused with the words of a refused start. None changes data. The check of an embedded store
  * may leave SQLite's own keyrun.db-wal, empty, and keyrun.db-shm, which the next start removes when
- * it ends. The look at Redis leaves a key of its own, which expires within a second.
+ * it ends. The check of Redis leaves a key of its own, which expires within a second.
  */
 export const startChecks = { dataFolder, tls, store, fleet, redis, issuer, secrets, token, ports };
 
@@ -75,7 +75,7 @@ function tls(files: NonNullable<Config["grpcTls"]>): string {
   return "the files can be used together";
 }
 
-/** `msMax` is how long a look at MongoDB may take. */
+/** `msMax` is how long a check of MongoDB may take. */
 function store(config: Config, msMax = 5_000): Promise<StoreInspection> {
   return inspectStore(config, { msMax });
 }
@@ -83,7 +83,7 @@ function store(config: Config, msMax = 5_000): Promise<StoreInspection> {
 /** Whether this instance could serve the database beside those that serve it now. */
 function fleet(config: Config, inspection: StoreInspection): string {
   const { isServed, instances } = inspection;
-  const seconds = bounds.servedLookMs / 1_000;
+  const seconds = bounds.servedCheckMs / 1_000;
   if (!config.sharedLimit) throw new StartRefused(fleetServes(instances.length)(seconds));
   if (isServed) throw new StartRefused(loneInstanceServes(seconds));
   const words = refusalToJoin(ownFacts(config), factsBefore(instances));

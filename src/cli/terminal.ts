@@ -11,7 +11,7 @@ export interface CliWorld extends SettingsWorld {
   readonly stdin: AsyncIterable<Uint8Array | string> & { readonly isTTY?: boolean };
   readonly stdout: OutputStream & { write(text: string): unknown };
   readonly stderr: OutputStream & { write(text: string): unknown };
-  /** How long `doctor` looks at MongoDB; 5 s where it is absent. */
+  /** How long `doctor` watches MongoDB; 5 s where it is absent. */
   readonly storeMsMax?: number;
   /** Runs the server until a signal stops it. The result is the exit status. */
   serve(): Promise<number>;

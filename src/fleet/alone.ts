@@ -151,7 +151,7 @@ export function registerBesideNoLoneInstance(
     ...control,
     async register(id, facts, limits) {
       const isAlone = ({ facts }: { readonly facts: InstanceFacts }) => facts.alone;
-      // Most often this look is enough, and no instance sees a record that comes and goes.
+      // Most often this read is enough, and no instance sees a record that comes and goes.
       if ((await control.read()).leases.some(isAlone)) throw servedAlone();
       const view = await control.register(id, facts, limits);
       try {

@@ -36,7 +36,7 @@ interface Waiting {
 /** What makes a change wait until no instance can act on older knowledge. */
 export function createBarriers(parts: BarrierParts) {
   const waiting = new Set<Waiting>();
-  const look = createLooks(parts, () => waiting.size > 0);
+  const readSoon = createReads(parts, () => waiting.size > 0);
   return {
     /**
      * Resolves once every lease of the push's view has acknowledged `seq`, is gone, or has lapsed:
@@ -46,7 +46,7 @@ export function createBarriers(parts: BarrierParts) {
       const barrier = { set: createWaitSet(pushed, parts), pause: createInterruptibleSleep(parts.timers) };
       waiting.add(barrier);
       try {
-        look();
+        readSoon();
         await untilEmpty(parts, barrier);
       } finally {
         waiting.delete(barrier);
@@ -75,7 +75,7 @@ async function untilEmpty({ clock, onSilent }: BarrierParts, { set, pause }: Wai
   }
 }
 
-/** The first look follows a push after this time, and each later one after a longer pause. */
+/** The first read follows a push after this time, and each later one after a longer pause. */
 const firstLookMs = 3;
 const lookGrowth = 1.5;
 
@@ -83,7 +83,7 @@ const lookGrowth = 1.5;
  * Looks for acknowledgements while a barrier waits: quickly at first, because a healthy fleet needs
  * two round trips, and then as often as there is a heartbeat.
  */
-function createLooks(parts: BarrierParts, isNeeded: () => boolean): () => void {
+function createReads(parts: BarrierParts, isNeeded: () => boolean): () => void {
   const { control, timers, times, onRead } = parts;
   const { sleep } = createInterruptibleSleep(timers);
   let pauseMs = firstLookMs;
@@ -96,7 +96,7 @@ function createLooks(parts: BarrierParts, isNeeded: () => boolean): () => void {
   async function run(): Promise<void> {
     for (looking = true; isNeeded(); pauseMs = Math.min(pauseMs * lookGrowth, times.beatMs)) {
       await sleep(pauseMs);
-      // A look that fails, or can't be applied, costs time only: leases that end need no look.
+      // A read that fails, or can't be applied, costs time only: leases that end need no read.
       if (isNeeded()) await lookOnce().catch(() => {});
     }
     looking = false;

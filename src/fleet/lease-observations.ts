@@ -65,7 +65,7 @@ export async function awaitLeasesGone(parts: {
   readonly obstacle: (leases: readonly LeaseRecord[]) => Obstacle | undefined;
   readonly refusesAtOnce?: boolean;
   readonly clock: Clock;
-  /** `beatMs` is the pause between two looks. */
+  /** `beatMs` is the pause between two reads. */
   readonly times: { readonly beatMs: number; readonly lapseMs: number; readonly waitMsMax: number };
   readonly events: { readonly onWaiting: (waitMsMax: number) => void };
   readonly signal?: AbortSignal | undefined;
@@ -76,7 +76,7 @@ export async function awaitLeasesGone(parts: {
   const isAlive = ({ id, n }: LeaseRecord) => n > (firstBeats.get(id) ?? n);
 
   /** The leases that are left once those that have lapsed are removed. */
-  async function look(): Promise<LeaseRecord[]> {
+  async function read(): Promise<LeaseRecord[]> {
     const view = await control.read();
     observations.see(view);
     const lapsed = new Map(observations.lapsed().map((record) => [record.id, record]));
@@ -90,15 +90,15 @@ export async function awaitLeasesGone(parts: {
   }
 
   const startMs = clock.monotonicMs();
-  for (let looks = 0; ; looks++) {
-    const left = await look();
+  for (let reads = 0; ; reads++) {
+    const left = await read();
     const living = parts.refusesAtOnce ? obstacle(left.filter(isAlive)) : undefined;
     if (living) throw new StartRefused(living(Math.ceil(times.beatMs / 1_000)));
     const inTheWay = obstacle(left);
     if (!inTheWay) return;
     const waitedMs = clock.monotonicMs() - startMs;
     if (waitedMs >= times.waitMsMax) throw new StartRefused(inTheWay(Math.round(waitedMs / 1_000)));
-    if (looks === 0) parts.events.onWaiting(times.waitMsMax);
+    if (reads === 0) parts.events.onWaiting(times.waitMsMax);
     await sleep(times.beatMs, undefined, { signal }).catch(() => {});
     if (signal?.aborted) throw new StartRefused("Keyrun was stopped while it waited for the store.");
   }

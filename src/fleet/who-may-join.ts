@@ -95,7 +95,7 @@ export function refusalOfRedis(redisMark: string | undefined, others: readonly L
 
 /**
  * The facts of the instances that joined before the one with this id, or of all others. One
- * that comes back after its removal joins anew: instances that joined meanwhile did not look at it.
+ * that comes back after its removal joins anew: instances that joined meanwhile did not check it.
  */
 export function factsBefore(leases: readonly LeaseRecord[], ownId?: string): InstanceFacts[] {
   return leasesBefore(leases, ownId).map(({ facts }) => facts);
@@ -135,7 +135,7 @@ export async function awaitMayJoin(parts: {
   });
 }
 
-/** The time of the looks before and after a lapse. */
+/** The time of the reads before and after a lapse. */
 const lapseSlackMs = 1_000;
 
 /** The facts of an instance with these settings. */

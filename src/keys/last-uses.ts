@@ -10,7 +10,7 @@ import type { KeyStore } from "./key-store.ts";
 /** The last use of each key: known at once in memory, written to the store a little later. */
 export interface LastUses {
   /**
-   * Notes a use, for the cost of a look into a map. A time before the known one changes nothing.
+   * Notes a use, for the cost of a read of a map. A time before the known one changes nothing.
    */
   record(keyId: string, unixMs: number): void;
   /** The later of the stored time and the time known here; null: never used. */

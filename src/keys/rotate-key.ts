@@ -38,7 +38,7 @@ export function createRotateKey(parts: RotateKeyParts): ServiceMethods<typeof Ke
       await requireNewRequest(parts, old, requestId);
       await requireRotatable(store, old, nowMs);
       const { order, value } = orderOf(parts, { old, overlapMs, requestId, by: principal, nowMs });
-      // Not looked at again after the write, as for a new key: what the old key lost can't be given
+      // Not checked again after the write, as for a new key: what the old key lost can't be given
       // back. A team whose key is rotated has an active one all the while, so it is not deleted.
       await requireLasting(teams, team.id);
       noteSubject({ detail: `overlap=${overlapMs / 1000}s replaced_by_key_id=${order.successor.id}` });
@@ -48,7 +48,7 @@ export function createRotateKey(parts: RotateKeyParts): ServiceMethods<typeof Ke
       }
       if (outcome.kind === "cut_off") throw cutOff(parts, outcome);
       if (outcome.kind === "predecessor_active") throw notRotatable(keyId, predecessorWords);
-      // Another change came in between, so the key is looked at again.
+      // Another change came in between, so the key is read again.
       if (outcome.kind === "changed") continue;
       const { successor } = outcome;
       const replaced = withLastUse(outcome.replaced);

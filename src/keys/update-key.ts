@@ -44,7 +44,7 @@ export function createUpdateKey(parts: UpdateKeyParts): ServiceMethods<typeof Ke
       }
       const nowMs = parts.clock.unixMs();
       const written = await write(parts, { stored, change: changeOf(stored, asked, nowMs), nowMs });
-      // Another change came in between, so the key is looked at again.
+      // Another change came in between, so the key is read again.
       if (!written) continue;
       const key = withLastUse(written.key);
       publish({ kind: "changed", key });

@@ -112,28 +112,28 @@ async function checkTeam(
 
 /** Tells those who watch a team when its keys are used, on whatever instance. */
 interface WatchedUses {
-  /** Starts to look for uses. The timer does not keep the process alive. */
+  /** Starts to read uses. The timer does not keep the process alive. */
   start(): void;
-  /** Waits for the look that runs. */
+  /** Waits for the read that runs. */
   close(): Promise<void>;
 }
 
 /**
- * Lists the newest active keys of each watched team every `lookMs`, however many watch it, and
+ * Lists the newest active keys of each watched team every `readMs`, however many watch it, and
  * publishes those whose last use is later than the one that was seen before. A list that fails is
- * left out: the next look tells what it would have told.
+ * left out: the next read passes on what it would have.
  */
 export function createWatchedUses(parts: {
   readonly clock: Clock;
   readonly events: Pick<KeyEvents, "publish" | "watchedTeams">;
   readonly list: Keyring["list"];
-  readonly lookMs?: number;
+  readonly readMs?: number;
 }): WatchedUses {
-  const { clock, events, list, lookMs = bounds.keyUsesLookMs } = parts;
+  const { clock, events, list, readMs = bounds.keyUsesCheckMs } = parts;
   /** The latest use that was seen of each team's keys, by key. */
   let seen = new Map<string, ReadonlyMap<string, number>>();
 
-  async function look(): Promise<void> {
+  async function readUses(): Promise<void> {
     const before = seen;
     seen = new Map();
     for (const teamId of events.watchedTeams()) {
@@ -146,7 +146,7 @@ export function createWatchedUses(parts: {
     teamId: string,
     known: ReadonlyMap<string, number> | undefined,
   ): Promise<ReadonlyMap<string, number>> {
-    // A caller that began to watch since the last look may have read the list before these uses.
+    // A caller that began to watch since the last read may have read the list before these uses.
     const sinceMs = clock.unixMs() - bounds.keyUsesTellMs;
     const keys = await list({ teamId, limit: bounds.keyUsesWatchedMax, includeRevoked: false });
     const uses = new Map<string, number>();
@@ -159,6 +159,6 @@ export function createWatchedUses(parts: {
     return uses;
   }
 
-  const looks = createRepeatedWork(look, lookMs);
-  return { start: looks.start, close: looks.stop };
+  const reads = createRepeatedWork(readUses, readMs);
+  return { start: reads.start, close: reads.stop };
 }

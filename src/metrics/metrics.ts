@@ -117,15 +117,15 @@ export interface MetricSources {
 }
 
 /**
- * How often the event loop is looked at. Each look wakes an idle process: with the defaults of the
+ * How often the event loop is sampled. Each sample wakes an idle process: with the defaults of the
  * library, 10 ms and 100 ms, they took most of the processor time of an idle Keyrun.
  */
-const eventLoopLooks = { eventLoopMonitoringPrecision: 100, eventLoopUtilizationTimeout: 1_000 } as const;
+const eventLoopSamples = { eventLoopMonitoringPrecision: 100, eventLoopUtilizationTimeout: 1_000 } as const;
 
 export function createMetrics(build: Build): Metrics {
   const registry = new Registry();
   const registers = [registry];
-  collectDefaultMetrics({ register: registry, ...eventLoopLooks });
+  collectDefaultMetrics({ register: registry, ...eventLoopSamples });
   const counter = (name: string, help: string) => createCounter({ name, help, registers })({});
 
   const cachedKeyHits = counter("keyrun_cached_key_hits_total", "Keys verified without the store.");

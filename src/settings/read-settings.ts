@@ -6,7 +6,7 @@ import { isLoopbackHost } from "./host.ts";
 import { environment, isForeignName, settingFacts } from "./known.ts";
 
 /**
- * A frozen Config, or every problem, one sentence each. `rest` is for who looks at the other
+ * A frozen Config, or every problem, one sentence each. `rest` is for those who read the other
  * settings too: in its config, the settings that `unread` names have their defaults.
  */
 export type SettingsOutcome =
@@ -171,7 +171,7 @@ function tlsFrom(settings: Parsed): Config["grpcTls"] {
 type TextOf = (name: string) => string | undefined;
 
 /**
- * Problems between settings that may each be valid alone, one sentence each. They are looked for in
+ * Problems between settings that may each be valid alone, one sentence each. They are checked in
  * the texts, and not in parsed values, so that they are told even if another setting can't be
  * parsed.
  */

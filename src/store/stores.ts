@@ -55,13 +55,13 @@ export interface FleetStore {
 
 /** An instance of a fleet, as it was seen. */
 export interface SeenInstance extends LeaseRecord {
-  /** How long the look saw no heartbeat of it, up to its end. */
+  /** For how long no heartbeat of it was seen, up to its end. */
   readonly silentMs: number;
 }
 
 /**
- * What a look at a store found. Nothing in the store was changed by it, though SQLite may have put
- * an empty log and its shared memory beside the file.
+ * What an inspection of a store found. Nothing in the store was changed by it, though SQLite may
+ * have put an empty log and its shared memory beside the file.
  */
 export interface StoreInspection {
   /** What it is, for the operator, like "schema 5". */

@@ -16,7 +16,7 @@ export function createDeleteTeam(parts: DeleteTeamParts) {
   const running = new Map<string, Promise<void>>();
   return {
     /**
-     * Deletes the team: marks it as ending, looks at what it has, removes its members and its
+     * Deletes the team: marks it as ending, checks what it has, removes its members and its
      * revoked keys, and then the team. Throws TEAM_HAS_KEYS or TEAM_HAS_APPS, and takes the mark
      * away, where the team is still used; TEAM_NOT_FOUND where there is none. An error of the store
      * may leave the team marked: nothing can be added to it then, and a repeated call deletes or
@@ -93,7 +93,7 @@ async function deleteTeam(parts: DeleteTeamParts, teamId: string, lock: TeamLock
       return version === undefined ? undefined : { id: teamId, version };
     });
     if (deleted) return dependents.teamDeleted(teamId, teamNotFound(teamId));
-    // Another change of the team came in between, so its state is looked at again.
+    // Another change of the team came in between, so its state is read again.
   }
   throw unavailable();
 }

@@ -39,8 +39,8 @@ export function teamNotFound(teamId: string, param = "team_id"): Refusal {
  * during the write: then `undo` is called with what was written, and nothing of it stays. A new
  * team that got the id during the write is another team, which gets nothing: TEAM_NOT_FOUND.
  *
- * A deletion first marks the team and then looks for what the team has. Here the order is the
- * reverse: first the write, then a look for the mark. So at least one of the two sees the other.
+ * A deletion first marks the team and then finds what the team has. Here the order is the
+ * reverse: first the write, then a check of the mark. So at least one of the two sees the other.
  */
 export async function whileTeamsStay<T>(
   teams: RecordSource<TeamRecord>,

@@ -8,7 +8,7 @@ import {
 } from "./usage-store.ts";
 
 /**
- * What this process has counted, until it is written. Counting costs a look into a map, and
+ * What this process has counted, until it is written. Counting costs a read of a map, and
  * allocates nothing.
  */
 export function createPendingUsage(options: {

@@ -77,7 +77,7 @@ export function createUsageKeeper(parts: {
   }
 
   return {
-    /** Starts to look from time to time. The timer does not keep the process alive. */
+    /** Starts to check from time to time. The timer does not keep the process alive. */
     start(): void {
       void keep();
       timer ??= setInterval(() => {

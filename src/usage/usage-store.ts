@@ -96,7 +96,7 @@ export const usageBounds = {
   /** How long hours are kept, and days: 13 months. */
   hoursKeptDays: 35,
   daysKeptDays: 396,
-  /** How often it is looked whether a day has ended. */
+  /** How often it is checked whether a day has ended. */
   keeperCheckMs: 60_000,
   /** Hours, or days, that are removed in one write. */
   removedAtOnce: 500,

@@ -22,7 +22,7 @@ function setUp() {
       if (lists.fail) throw unavailable();
       return [...keys.values()].filter((key) => key.teamId === teamId);
     },
-    lookMs: 2,
+    readMs: 2,
   });
   uses.start();
   onTestFinished(() => uses.close());

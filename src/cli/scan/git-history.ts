@@ -114,7 +114,7 @@ function spawned(args: readonly string[], folder: string): ChildProcessWithoutNu
   }
 }
 
-/** What is missing is git, and not the folder: `repositoryOf` has looked. */
+/** What is missing is git, and not the folder: `repositoryOf` has checked. */
 function notStarted(error: unknown): Error {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   const why = code === "ENOENT" ? "git is not installed" : `git could not be started (${code})`;

@@ -60,7 +60,7 @@ export type ScanWorld = Pick<CliWorld, "env" | "stdin">;
 
 /** Keys after which a scan ends: it has found enough to act on. */
 const findingsMax = 10_000;
-/** Objects of a history whose commit is looked for: each look reads all commits. */
+/** Objects of a history whose commit is searched: each search reads all commits. */
 const objectsLocatedMax = 200;
 
 interface Finding {

@@ -77,7 +77,7 @@ async function tryWrites({ meta, instances, control }: Collections): Promise<voi
   await control.updateOne(nobody, { $set: { joined: 1 } }, { upsert: false });
 }
 
-/** Those whose records changed while they were looked at are live. One alone is in no fleet. */
+/** Those whose records changed while they were read are live. One alone is in no fleet. */
 async function lookForInstances(
   collections: Collections,
 ): Promise<Pick<StoreInspection, "isServed" | "isLocked" | "instances" | "registered">> {
@@ -95,7 +95,7 @@ async function lookForInstances(
       return { ...lease, silentMs };
     });
     const living = present.filter(({ id, n }) => n !== first.get(id));
-    if (living.length < present.length && waitedMs < bounds.servedLookMs) continue;
+    if (living.length < present.length && waitedMs < bounds.servedCheckMs) continue;
     return {
       isServed: !living.every(inFleet),
       isLocked: !present.every(inFleet),

@@ -1,6 +1,6 @@
 /**
  * The documents of keys: how a record becomes one, the two values of it by which unique indexes
- * keep a team within its bounds, and the looks and writes that several methods share.
+ * keep a team within its bounds, and the reads and writes that several methods share.
  */
 
 import type { Collection } from "mongodb";

@@ -176,7 +176,7 @@ async function insertKey(access: KeyAccess, key: KeyRecord, activeMax: number): 
     const slot = free[startOf(id, attempt) % free.length];
     if (slot === undefined) return { kind: "limit_reached" };
     if (!(await insertDocument(access, keyDocumentOf(key, activeSlot(teamId, slot))))) continue;
-    // A key that was created and replaced since the look above has left the slot's place to this
+    // A key that was created and replaced since the read above has left the slot's place to this
     // one, but its successor still has the number.
     const now = await activeSlots(access, teamId);
     if (!now.some((other) => other.number === slot && other.id !== id)) return { kind: "inserted" };

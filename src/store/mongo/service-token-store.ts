@@ -114,7 +114,7 @@ export function serviceTokenDocumentOf(token: ServiceTokenRecord, slot: number):
 }
 
 /**
- * As for keys (`insertKey`): two unique indexes decide, and an insert that loses looks again.
+ * As for keys (`insertKey`): two unique indexes decide, and an insert that loses reads again.
  * UNAVAILABLE where others were faster `slotAttemptsMax` times.
  */
 async function insert(

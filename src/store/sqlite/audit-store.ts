@@ -76,7 +76,7 @@ const { setExcluded } = columnsOf({ outcome, reason, count, teamId, target, deta
 
 type Place = NonNullable<AuditQuery["after"]>;
 
-/** How many events are looked at in one turn of the event loop. */
+/** How many events are read in one tick of the event loop. */
 const eventsSearchedAtOnce = 5_000;
 
 const conditions = {

@@ -41,7 +41,7 @@ export function createKeyStore(db: DatabaseSync): KeyStore {
     countRevoked: (teamId, max) => answer(() => Number(statement.countRevoked.get(teamId, max)?.n)),
     async markExpired({ nowMs, limit, teamId = null, keyId = null, before }) {
       const due = await answer(() => statement.findDue.all(nowMs, teamId, limit, keyId));
-      // Most often there is none, and a look needs no lock.
+      // Most often there is none, and a read needs no lock.
       if (due.length === 0) return [];
       if (before)
         for (const { id, teamId } of due) await before({ keyId: String(id), teamId: String(teamId) });
@@ -182,7 +182,7 @@ function settlePendingKeys(db: DatabaseSync): KeyStore["settlePending"] {
   const statement = preparePending(db);
   return async ({ sinceMs, revokeTimeMs, revokedBy, limit, before }) => {
     const pending = await answer(() => statement.find.all(sinceMs, limit));
-    // Most often there is none, and a look needs no lock.
+    // Most often there is none, and a read needs no lock.
     if (pending.length === 0) return { completed: [], revoked: [], predecessors: [] };
     const others = pending.filter(({ isDone }) => isDone === 0);
     for (const { id, teamId, isRevoked } of others) {
