@@ -171,10 +171,11 @@ function wireKeptRuns(
     isOffered: config.idempotencyHours > 0,
   });
   parts.membership.listen({
+    // A change without an id is about any run.
     apply(changes) {
-      for (const { kind, id } of changes) if (kind === "run") background.endedElsewhere(id);
+      for (const { kind, id } of changes) if (kind === "run") background.endedElsewhere(id || undefined);
     },
-    missed: () => background.endedElsewhere(""),
+    missed: () => background.endedElsewhere(),
   });
   return { idempotent, background, backgroundService };
 }
@@ -183,12 +184,12 @@ function wireKeptRuns(
 function ownersOf({ membership: { fleet }, randomBytes }: Parameters<typeof wireRuns>[0]) {
   if (!fleet) {
     const owner = Buffer.from(randomBytes(8)).toString("hex");
-    return { owner: () => owner, tellOthers: () => {} };
+    return { owner: () => owner, announceEnd: () => {} };
   }
   return {
     owner: () => fleet.members().ownId,
     liveOwners: () => (fleet.mayAdmit() ? new Set(fleet.members().leases.map(({ id }) => id)) : undefined),
-    tellOthers(id: string) {
+    announceEnd(id = "") {
       void fleet.announce([{ kind: "run", id, version: 0 }], { wait: false });
     },
   };

@@ -23,7 +23,7 @@ interface NudgeTls {
   readonly clientCa: string;
 }
 
-/** Tells other instances, by the addresses of their internal listeners, to read the changes. */
+/** Asks other instances, by the addresses of their internal listeners, to read the changes. */
 export interface Nudge {
   /**
    * Sends one nudge to each address, and waits for none. Where one is under way to an address, the

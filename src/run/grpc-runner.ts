@@ -141,7 +141,7 @@ class GrpcText implements GrpcAnswer {
     this.#cancelled ??= reason;
     // The peer may be gone without closing the connection. Later runs on it would all time out.
     if (reason.reason === "APP_TIMEOUT") this.#channel.retire();
-    // Its end tells whether it was sent. Before that, the library does not know.
+    // Whether it was sent is known at its end.
     this.#call.cancel();
   }
 
@@ -155,7 +155,7 @@ class GrpcText implements GrpcAnswer {
     const isReserved = this.#request.run.reservation.reserve(bytes.length);
     if (!isReserved) this.cancel(overloaded({ mayHaveRun: true }));
     this.#message = bytes;
-    // Only after all messages does the library tell how the call ended.
+    // The library says how the call ended only after its last message was read.
     this.#call.read();
   }
 
@@ -258,7 +258,7 @@ class GrpcTexts implements AsyncIterable<string>, GrpcAnswer {
   #endCall(reason: Refusal): void {
     // The peer may be gone without closing the connection. Later runs on it would all time out.
     if (reason.reason === "APP_TIMEOUT") this.#channel.retire();
-    // Its end tells whether it was sent. Before that, the library does not know.
+    // Whether it was sent is known at its end.
     this.#call?.cancel();
   }
 

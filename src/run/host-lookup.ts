@@ -54,8 +54,8 @@ export function createHostLookup(parts: { clock: Clock; timers: Timers; resolve:
   async function find(host: string): Promise<readonly HostAddress[]> {
     const family = isIP(host);
     if (family !== 0) return [{ address: host, family }];
-    const held = kept.get(host);
-    if (held && clock.monotonicMs() < held.untilMs) return held.addresses;
+    const known = kept.get(host);
+    if (known && clock.monotonicMs() < known.untilMs) return known.addresses;
     const joined = pending.get(host);
     if (joined) return joined.found;
     if (pending.size >= runBounds.hostLookupsMax) throw new Error("Too many names are being looked up.");
@@ -90,7 +90,7 @@ export function lookupOf({ find }: Pick<HostLookup, "find">): LookupFunction {
 /** The scheme of targets whose host is found by our own look-up. */
 export const hostScheme = "keyrun-host";
 
-/** The channel option that holds the `HostLookup`. */
+/** The channel option with the `HostLookup`. */
 export const hostLookupOption = "keyrun.host_lookup";
 
 /**

@@ -169,7 +169,7 @@ export interface RunLimits {
 }
 
 export interface StreamLimits {
-  /** The monotonic time that the app is told. The signal is aborted then. */
+  /** The deadline, in monotonic time. The signal is aborted then. */
   readonly deadlineMs: number;
   /** Aborted when the stream must end. Its reason is a refusal. */
   readonly signal: AbortSignal;

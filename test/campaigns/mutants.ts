@@ -303,8 +303,8 @@ export const mutants: readonly Mutant[] = [
   {
     fault: "the address of an app's host is kept for ever",
     file: "src/run/host-lookup.ts",
-    text: "if (held && clock.monotonicMs() < held.untilMs)",
-    by: "if (held)",
+    text: "if (known && clock.monotonicMs() < known.untilMs)",
+    by: "if (known)",
     test: "test/run/host-lookup.test.ts",
   },
   {

@@ -129,7 +129,7 @@ const readOnly: ReadonlySet<DescMethod> = new Set<DescMethod>([
   ...only(ServiceTokenService, "listServiceTokens"),
 ]);
 
-/** Health and reflection: their methods only tell. */
+/** Health and reflection: their methods change nothing. */
 const tellingPackages = ["grpc.health.", "grpc.reflection."];
 
 /** What the audit log says of a call of the method; undefined if the method changes nothing. */

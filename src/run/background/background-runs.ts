@@ -1,11 +1,11 @@
 /**
  * How a run in the background works. Its record is durable before its caller is answered and before
  * the app is called. It belongs to the instance that took it on, which writes its end. Every end is
- * written on the condition that the run has none, so the first one stands, and a caller gets an end
- * only once it is written. To cancel a run is to write its end: the instance that runs it is told,
- * or notices, and closes the app's call. A run whose instance is gone is never started again: it
- * gets the end RUN_INTERRUPTED, at the next start of a process that has the store for itself, and
- * in a fleet by any other instance once the lease is over.
+ * written on the condition that the run has none, so only the first counts, and a caller gets an
+ * end only once it is written. To cancel a run is to write its end: the instance that runs it gets
+ * the news, or finds it in the store, and closes the app's call. A run whose instance is gone is
+ * never started again: its end is RUN_INTERRUPTED. The next start of a process that has the store
+ * for itself writes that, and in a fleet any other instance once the lease is over.
  */
 
 import type { AppRecord } from "../../apps/app-store.ts";
@@ -64,12 +64,12 @@ export function createBackgroundRuns(parts: {
   readonly owner: () => string | undefined;
   /**
    * The names of all instances that may write the ends of their runs, as they were seen within
-   * `ownerLookMs`; undefined if this one can't tell now. Absent: this process has the store for
+   * `ownerLookMs`; undefined if this one does not know now. Absent: this process has the store for
    * itself.
    */
   readonly liveOwners?: (() => ReadonlySet<string> | undefined) | undefined;
-  /** Tells other instances that this run, or with "" any run, got its end here. Never throws. */
-  readonly tellOthers: (runId: string) => void;
+  /** Announces to other instances that a run has its end: this one, or any. Never throws. */
+  readonly announceEnd: (runId?: string) => void;
   readonly watchRights: WatchRights;
   /** Called with the state of each run of this instance, once its end is written. */
   readonly onEnded: (state: BackgroundEnd["state"]) => void;
@@ -147,7 +147,7 @@ export function createBackgroundRuns(parts: {
     }
   }
 
-  /** Removes what was never told. A process that ends before leaves a run that was interrupted. */
+  /** Removes a run that no caller knows of. If the process ends before, the run is interrupted. */
   async function remove({ id, teamId }: BackgroundRecord): Promise<void> {
     await untilWritten(teamId, () => store.remove(id));
     quota.giveRecord(teamId);
@@ -222,7 +222,7 @@ export function createBackgroundRuns(parts: {
       isAny = true;
       for (const id of ids) stop(id);
     }
-    if (isAny) parts.tellOthers("");
+    if (isAny) parts.announceEnd();
   }
 
   /** Closes the app's call of a run of this instance that has an end. */
@@ -281,7 +281,7 @@ export function createBackgroundRuns(parts: {
      */
     async cancel({ id }: BackgroundRecord): Promise<BackgroundRecord | undefined> {
       const ended = await store.end(id, cancelled());
-      if (ended?.state === "cancelled" && !stop(id)) parts.tellOthers(id);
+      if (ended?.state === "cancelled" && !stop(id)) parts.announceEnd(id);
       return ended;
     },
     cancelAll,
@@ -294,9 +294,9 @@ export function createBackgroundRuns(parts: {
       }
       quota.forget(teamId);
     },
-    /** Another instance has written the end of this run, or with "" of any. Never throws. */
-    endedElsewhere(id: string): void {
-      if (id === "") stopEnded().catch(onWriteFailed);
+    /** Another instance has written the end of this run, or without one of any. Never throws. */
+    endedElsewhere(id?: string): void {
+      if (id === undefined) stopEnded().catch(onWriteFailed);
       else stop(id);
     },
     /** Of this instance, for metrics. */

@@ -70,7 +70,7 @@ export interface IdempotentRuns {
   run(request: IdempotentRequest, call: Call): Promise<IdempotentAnswer>;
   /**
    * Claims the key for a run in the background with this id. Otherwise returns the run for which it
-   * stands; undefined if that one is not in the background: `run` then tells what came of it.
+   * stands; undefined if that one is not in the background: `run` then has the outcome.
    * Throws as `run` does.
    */
   claimInBackground(
@@ -165,7 +165,7 @@ export function createIdempotentRuns(parts: {
     throw unavailable();
   }
 
-  /** The run of this process, as long as no other instance may tell another outcome. */
+  /** The run of this process, as long as no other instance may have written another outcome. */
   function hereOf(id: string): RunUnderWay | undefined {
     const here = underWay.get(id);
     return here && clock.monotonicMs() < here.untilMs ? here : undefined;
@@ -262,7 +262,7 @@ export function createIdempotentRuns(parts: {
       return outcome;
     }
     await records.end(claim, outcome, { untilMs, done: ended });
-    // Another instance may have written first that the run has failed: a repeat is told.
+    // Another instance may have written first that the run has failed. A repeat gets that.
     if (clock.monotonicMs() >= untilMs) return { kind: "unknown", refusal: fail("IDEMPOTENCY_KEY_IN_USE") };
     return outcome;
   }

@@ -7,7 +7,7 @@ import type { RunClaim } from "./run-record-store.ts";
 /** A run with a key whose outcome is not in the store yet, and those who wait for it. */
 export class RunUnderWay {
   readonly claim: RunClaim;
-  /** By the monotonic clock: from then on another instance may tell that the run has failed. */
+  /** By the monotonic clock: from then on another instance may write that the run has failed. */
   readonly untilMs: number;
   readonly #answered: Promise<RunOutcome>;
   #outcome: RunOutcome | undefined;

@@ -41,7 +41,7 @@ test("a caller that loses its right is refused at once while the store fails, an
     keptMs: 60_000,
     recordsMaxOf: async () => 10_000,
     owner: () => "one",
-    tellOthers: () => {},
+    announceEnd: () => {},
     watchRights: createWatchRights({ recheckMs: 1_000, mayAdmit: () => true }),
     onEnded: () => {},
     onWriteFailed: (cause) => void problems.push(cause),

@@ -67,7 +67,7 @@ function instance(owner: string, { alone = false } = {}) {
     recordsMaxOf: async () => 10_000,
     owner: () => owner,
     liveOwners: alone ? undefined : () => (knowsOthers ? live : undefined),
-    tellOthers: (id) => void told.push(id),
+    announceEnd: (id = "") => void told.push(id),
     watchRights: createWatchRights({ recheckMs: 1_000, mayAdmit: () => true }),
     onEnded: () => {},
     onWriteFailed: (cause) => void problems.push(cause),
