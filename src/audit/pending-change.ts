@@ -1,6 +1,6 @@
 /**
- * The change under way, which the code that does its work need not hand on: a service says what it
- * is about, and the store writes its event. Nothing else may be found by this way.
+ * The audited change that the current request makes, kept in the asynchronous context: a service
+ * says what the change is about, and the store writes its event. Nothing else is kept in there.
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";

@@ -76,7 +76,7 @@ async function untilEmpty({ clock, onSilent }: BarrierParts, { set, pause }: Wai
 }
 
 /** The first read follows a push after this time, and each later one after a longer pause. */
-const firstLookMs = 3;
+const firstReadMs = 3;
 const lookGrowth = 1.5;
 
 /**
@@ -86,25 +86,25 @@ const lookGrowth = 1.5;
 function createReads(parts: BarrierParts, isNeeded: () => boolean): () => void {
   const { control, timers, times, onRead } = parts;
   const { sleep } = createInterruptibleSleep(timers);
-  let pauseMs = firstLookMs;
-  let looking = false;
+  let pauseMs = firstReadMs;
+  let isReading = false;
 
-  async function lookOnce(): Promise<void> {
+  async function readOnce(): Promise<void> {
     onRead(await control.read());
   }
 
   async function run(): Promise<void> {
-    for (looking = true; isNeeded(); pauseMs = Math.min(pauseMs * lookGrowth, times.beatMs)) {
+    for (isReading = true; isNeeded(); pauseMs = Math.min(pauseMs * lookGrowth, times.beatMs)) {
       await sleep(pauseMs);
       // A read that fails, or can't be applied, costs time only: leases that end need no read.
-      if (isNeeded()) await lookOnce().catch(() => {});
+      if (isNeeded()) await readOnce().catch(() => {});
     }
-    looking = false;
+    isReading = false;
   }
 
   return () => {
-    pauseMs = firstLookMs;
-    if (!looking) void run();
+    pauseMs = firstReadMs;
+    if (!isReading) void run();
   };
 }
 

@@ -10,10 +10,10 @@ import type { ControlView, HandedShare, LeaseRecord } from "./control-store.ts";
 export type Shares = ReturnType<typeof createShares>;
 
 /**
- * Who shares the limits, by what the heartbeats showed. A slot is a share of the limits over the
- * time of all instances that had it, one after the other. It is counted from the `order` of the
- * first one, as long as a view shows that it is taken or vacant, and `shareMs` after that. So no
- * instance stops counting a slot that another one may still take over.
+ * Who shares the limits, by the views of the heartbeats. A slot is one share of the limits, which
+ * several instances may have one after the other. Its number is the `order` of the first of them.
+ * It counts while a view shows it as taken or vacant, and for `shareMs` after that. So every
+ * instance counts a slot for as long as another one may still take it over.
  */
 export function createShares(clock: Clock, shareMs: number) {
   const slots = new Map<number, Slot>();
@@ -23,8 +23,9 @@ export function createShares(clock: Clock, shareMs: number) {
 
   /**
    * The place of `id`, which must be this instance's own. A share that nobody has any more counts
-   * for `shareMs` more: what was admitted by it lately is still in the window of the limit. For
-   * the same time after it joined, an instance has no place, except by a share that it took over.
+   * for another `shareMs`, because requests that were admitted by it are still in the window of the
+   * limit. An instance that joined less than `shareMs` ago has a place only if it took over a
+   * share.
    */
   function placeOf(id: string | undefined): SharePlace | undefined {
     const nowMs = clock.monotonicMs();

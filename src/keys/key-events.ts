@@ -182,9 +182,9 @@ interface FleetKeyEvents {
 }
 
 /**
- * A change does not hold its key, so the keys are read from the store, at most `readsMax` at once.
- * Past `waitingMax` changes that wait, or where a read fails, changes would be lost: the watches
- * that need them are then ended.
+ * A change names its key alone, so the keys are read from the store, at most `readsMax` at once. If
+ * more than `waitingMax` changes wait, or a read fails, changes would be lost. The watches that
+ * need them are then ended.
  */
 export function createFleetKeyEvents(parts: {
   readonly events: Pick<KeyEvents, "publish" | "isWatched" | "endTeam" | "endAll">;

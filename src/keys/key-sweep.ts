@@ -127,13 +127,13 @@ function changeOf(key: KeyRecord): FlooredChange<KeyEvidence> & { readonly key: 
 const keysAtOnce = bounds.changesPerPushMax;
 
 /**
- * Deletes all keys of a team, as many at a time as one push to the fleet tells of. Calls `before`
- * before each write. Each step waits until every instance knows of the one before. Otherwise a team
- * with many keys would push more changes than the fleet looks back over, and an instance that is
- * merely slower would drop all that it cached.
+ * Deletes all keys of a team, as many at a time as one push to the fleet has room for. Calls
+ * `before` before each write. Each step waits until every instance knows of the one before.
+ * Otherwise a team with many keys would push more changes than the fleet remembers, and a slow
+ * instance would drop all that it cached.
  *
- * Keys that were revoked before are told too. If their revocation ended before it was pushed, such
- * as by a kill, another instance may still hold them as active, and a new team may get the id.
+ * Keys that were revoked before are pushed, too. If a kill came between their revocation and its
+ * push, another instance may still have them in its cache as active, and a new team may get the id.
  */
 export function createDeleteKeys({
   store,

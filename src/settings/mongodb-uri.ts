@@ -1,11 +1,11 @@
 /**
  * The form of KEYRUN_MONGODB_URI. The driver takes many options, and its errors quote a URI that it
- * can't read. So what Keyrun takes of it is checked here, in words that hold nothing of it.
+ * can't read. So the URI is checked here first, with problems that quote nothing of it.
  */
 
 /**
  * What is wrong with the URI, as the rest of a sentence that begins with the setting's name;
- * undefined where it can be used. The words hold nothing of the URI but names of known options.
+ * undefined if it can be used. The words quote nothing of the URI but names of known options.
  */
 export function mongodbUriProblem(uri: string): string | undefined {
   const [scheme] = /^mongodb(?:\+srv)?:\/\//.exec(uri) ?? [];

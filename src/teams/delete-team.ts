@@ -174,18 +174,18 @@ type TeamMutex = <T>(teamId: string, work: (lock: TeamLock) => Promise<T>) => Pr
 
 interface TeamLock {
   /**
-   * Throws UNAVAILABLE where the mutex may have passed to another instance, as this one stood still
-   * for too long. Call it right before each step that must not meet another's work.
+   * Throws UNAVAILABLE if another instance may have the mutex now, because this one stood still for
+   * too long. Call it right before each step that must not run beside another's work.
    */
   readonly requireLock: () => void;
 }
 
-/** Holds a team id for this instance alone. Throws UNAVAILABLE where another keeps it. */
+/** Locks a team id for this instance alone. Throws UNAVAILABLE if another one keeps its lock. */
 export type LockTeam = (teamId: string) => Promise<InstanceGuard>;
 
 /**
- * The mutex is in memory, which is enough where one process serves a store. In a fleet, an
- * instance that has it also holds the id in the store.
+ * The mutex is in memory, which is enough if one process serves the store. In a fleet, its owner
+ * also locks the id in the store.
  */
 function createTeamMutex(lockTeam?: LockTeam): TeamMutex {
   const waiters = { size: 0, sizeMax: bounds.teamMutexWaitersMax };

@@ -79,8 +79,8 @@ export type RunEnded = (
 ) => void;
 
 /**
- * A run counts as failed where the app answered wrongly, too late, or could not be reached. A run
- * that its caller left or Keyrun ended is not the app's fault, nor is one that found the app busy.
+ * A run counts as failed if the app answered wrongly or too late, or could not be reached. It does
+ * not if its caller left, if Keyrun ended it, or if the app was busy.
  */
 const appFailures: ReadonlySet<Reason | "OK"> = new Set(["APP_FAILED", "APP_TIMEOUT", "APP_UNREACHABLE"]);
 

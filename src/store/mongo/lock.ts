@@ -22,7 +22,7 @@ export interface Lock {
 export interface LockTimes {
   /** How often the holder renews the document, and how often one that waits reads it. */
   readonly renewMs: number;
-  /** How long the holder still holds the lock after it sent its last successful renewal. */
+  /** How long the lock stays valid after its last successful renewal was sent. */
   readonly lockMs: number;
   /** How long the document must be seen unchanged before it is taken: well over `lockMs`. */
   readonly lapseMs: number;
@@ -30,8 +30,8 @@ export interface LockTimes {
 }
 
 /**
- * Takes the lock. Where another instance holds it, waits until it was released, or until its
- * document was seen unchanged for `lapseMs` on this process's own monotonic clock. Throws
+ * Takes the lock. If another instance has it, waits until that one releases it, or until its
+ * document stayed unchanged for `lapseMs` by this process's own monotonic clock. Throws
  * UNAVAILABLE after `waitMsMax`.
  */
 export async function takeLock(

@@ -152,7 +152,7 @@ export async function settlePendingKeys(
     if (facts.revokeTimeMs === null) {
       const naming = await decidePending(access, { id: _id, ...facts });
       if (naming) {
-        // Told also where the answer to the next write is lost: nobody looks at it again then.
+        // Before the next write: if its answer is lost, nobody reads this key again.
         settled.predecessors.push(naming);
         const usable = { $set: { pendingSinceMs: null }, $inc: { version: 1 } };
         const completed = await call(() => keys.findOneAndUpdate(unrevoked, usable, after));

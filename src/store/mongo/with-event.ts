@@ -3,16 +3,15 @@ import { pendingEvent } from "../../audit/pending-change.ts";
 import type { ReadConcernOptions } from "./connection.ts";
 
 /**
- * Makes a change of the store, and keeps it not without the event of the change under way. MongoDB
- * without transactions can't write both at once, so the event is written first, as unknown: the
- * audit log says later what became of it. Where the event can't be written, nothing is changed.
- * Every method that changes what an event may tell does its work in here, and a test finds one that
- * does not.
+ * Writes a change and its audit event. Without transactions MongoDB can't write both at once, so
+ * the event is written first, with the outcome "unknown", and gets its outcome later. If the event
+ * can't be written, the change is not made. Every method whose change is audited calls this, and a
+ * test finds one that does not.
  *
- * `asked` looks whether what the method is asked for is so already, and returns what the method
- * then answers. Such a repeat has no event and no write: another call could come in between, and
- * the write would change something after all. The look reads what every acknowledged write has
- * left, and nothing that a failover could take back.
+ * `asked` checks whether the store is as the method would make it already, and returns the answer
+ * of the method then. Such a repeat writes neither an event nor a change: another call could come
+ * in between, and the write would change something after all. The check is a linearizable read, so
+ * a failover can't take back what it has seen.
  */
 export type WithEvent = <T>(
   write: () => Promise<T>,
