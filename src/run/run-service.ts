@@ -70,10 +70,7 @@ export function createRunService(
       requestId,
       traceContext: readTraceContext(call.http),
       callerMsLeft: () => call.timeoutMs(),
-      // Made on first use: an app that answers at once never needs it.
-      get signal() {
-        return call.signal;
-      },
+      signal: call.signal,
     };
   };
 
