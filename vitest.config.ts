@@ -23,7 +23,7 @@ const services = [
   "test/server/listener-tls.test.ts",
   "test/settings/tls-files.test.ts",
   "test/store/copy-data-folder.test.ts",
-  "test/store/mongo/{connection,control-store,fleet-stores,hold-team,key-store,schema}.test.ts",
+  "test/store/mongo/{connection,control-store,fleet-stores,key-store,lock-team,schema}.test.ts",
   "test/store/mongo/{rotate-key,several-stores,usage-store}.test.ts",
   "test/traces/limit-spans.test.ts",
 ];

@@ -9,7 +9,7 @@ import { createMongoDatabases } from "../../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../../harness/needs.ts";
 import { openMongoForTest } from "../../harness/open-mongo.ts";
 
-describeWith(mongodbMissing)("turns for a team's id in MongoDB", () => {
+describeWith(mongodbMissing)("the lock of a team's id in MongoDB", () => {
   const databases = createMongoDatabases();
   afterAll(() => databases.drop());
 
@@ -24,18 +24,18 @@ describeWith(mongodbMissing)("turns for a team's id in MongoDB", () => {
     });
   }
 
-  test("of several instances one has the turn at a time, for each id apart", async () => {
+  test("of several instances one has the lock at a time, for each id apart", async () => {
     const uri = databases.createUri();
     const instances = [await instance(uri), await instance(uri), await instance(uri)];
-    let inTurn = 0;
+    let locked = 0;
     const seen: number[] = [];
     await Promise.all(
       instances.map(async (lockTeam) => {
         const guard = await lockTeam("demo");
-        seen.push(++inTurn);
+        seen.push(++locked);
         await (await lockTeam("another")).release();
         expect(guard.isValid()).toBe(true);
-        inTurn -= 1;
+        locked -= 1;
         await guard.release();
       }),
     );
