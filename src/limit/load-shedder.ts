@@ -16,9 +16,14 @@ export const loadShedderLimits = {
   /** How much of that sum one interval takes away in which the loop was on time. */
   recoveredMs: 200,
   /** Requests of one network that are served in an interval although the loop is overloaded. */
-  servedOfNetworkMax: 10,
+  servedOfNetworkMax: 20,
   /** The same for all callers together. It also bounds how many networks are remembered. */
   servedMax: 640,
+  /**
+   * A late interval counts as several, as the requests of that time come together: as so many at
+   * most, so that what it lets in does not make the next one late.
+   */
+  intervalsAtOnceMax: 5,
 } as const;
 
 /** Called when shedding begins, and when it ends, with how many requests were refused. */
@@ -37,6 +42,8 @@ export class LoadShedder {
   #delaysMs = 0;
   #isShedding = false;
   #refused = 0;
+  /** How many intervals the last one counts as. */
+  #intervals = 1;
   #served = 0;
   readonly #servedOfNetwork = new Map<string, number>();
 
@@ -57,13 +64,14 @@ export class LoadShedder {
 
   /** Measures the event loop once. It is due every `intervalMs`. */
   measure(): void {
-    const { intervalMs, overloadMs, recoveredMs } = loadShedderLimits;
+    const { intervalMs, overloadMs, recoveredMs, intervalsAtOnceMax } = loadShedderLimits;
     const nowMs = this.#clock.monotonicMs();
     const passedMs = nowMs - this.#measuredAtMs;
     this.#measuredAtMs = nowMs;
     if (passedMs > bounds.eventLoopLagMsMax) this.#delaysMs += passedMs - intervalMs;
     else this.#delaysMs -= recoveredMs;
     this.#delaysMs = Math.min(Math.max(0, this.#delaysMs), overloadMs);
+    this.#intervals = Math.min(Math.max(1, Math.floor(passedMs / intervalMs)), intervalsAtOnceMax);
     this.#served = 0;
     this.#servedOfNetwork.clear();
     this.#decide(this.#isShedding ? this.#delaysMs > 0 : this.#delaysMs >= overloadMs);
@@ -88,11 +96,11 @@ export class LoadShedder {
 
   #isServed(address: string | undefined): boolean {
     const { servedMax, servedOfNetworkMax } = loadShedderLimits;
-    if (this.#served >= servedMax) return false;
+    if (this.#served >= this.#intervals * servedMax) return false;
     if (address !== undefined) {
       const network = addressNetwork(address);
       const served = this.#servedOfNetwork.get(network) ?? 0;
-      if (served >= servedOfNetworkMax) return false;
+      if (served >= this.#intervals * servedOfNetworkMax) return false;
       this.#servedOfNetwork.set(network, served + 1);
     }
     this.#served += 1;
