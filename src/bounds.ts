@@ -244,7 +244,7 @@ export const bounds = {
    * Bytes that the runs of all teams reserve, if the process may use four times as much, and no
    * setting says otherwise.
    */
-  runBytesMax: 192 * 1024 * 1024,
+  runBytesMax: 128 * 1024 * 1024,
   /** Streams that the HTTP/2 sessions without a right key share. Each has one at least. */
   unprovenStreamsMax: 1_024,
   /** Bytes of answers that wait in memory until their callers read them, of all connections. */

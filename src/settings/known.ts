@@ -189,7 +189,7 @@ export const environment = z.object({
     example: "65536",
   }),
   KEYRUN_RUN_BYTES_MAX: optionalSetting(wholeNumber({ min: 16 * 1024 * 1024, max: 8 * 1024 ** 3 }), {
-    whenAbsent: "a quarter of the memory that the process may use, at most 201326592",
+    whenAbsent: "a quarter of the memory that the process may use, at most 134217728",
     does: "Bytes that all runs reserve in memory, on each instance: two for each byte of a body, before it is read, and of an output, until the run ends. Runs of up to 8 KiB reserve nothing. A request for which there is no room is refused with `overloaded`. One team gets half of them. At least twelve times the largest body and the largest answer of an app.",
     example: "67108864",
   }),

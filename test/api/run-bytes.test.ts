@@ -167,14 +167,19 @@ test.each([
       ...{ ":method": "POST", ":path": `/api/apps/${name}/stream`, authorization: `Bearer ${greedy}` },
       ...{ "content-type": "application/json", accept: "application/x-ndjson" },
     };
-    for (let opened = 0; opened < 20; opened += 1) {
-      session
+    const open = () =>
+      void session
         .request(headers)
         .on("error", () => {})
         .end('{"text":"x"}');
-    }
-    // Each of them would hold a megabyte or more.
-    await expect.poll(reserved).toBeGreaterThan(0.75 * (bytesMax / 2));
+    for (let opened = 0; opened < 20; opened += 1) open();
+    // Each of them would reserve a megabyte or more. On a busy machine, all of them may be shed.
+    await expect
+      .poll(() => {
+        open();
+        return reserved();
+      })
+      .toBeGreaterThan(0.75 * (bytesMax / 2));
     const refused = () => keyrun.metric(`keyrun_app_runs_total{app="${name}",outcome="other"}`);
     await expect.poll(refused).toBeGreaterThanOrEqual(4);
     expect(await reserved()).toBeLessThanOrEqual(bytesMax / 2);
