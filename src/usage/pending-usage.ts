@@ -18,7 +18,7 @@ export function createPendingUsage(options: {
   pageCountsMax?: number;
   deletedKeysMax?: number;
 }) {
-  const { incarnation, countsMax = usageBounds.heldCountsMax } = options;
+  const { incarnation, countsMax = usageBounds.pendingCountsMax } = options;
   const { pageCountsMax = usageBounds.pageCountsMax, deletedKeysMax = usageBounds.deletedKeysMax } = options;
   const deletedKeys = new Set<string>();
   const pages = new Pages(incarnation, countsMax);

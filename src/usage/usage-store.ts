@@ -86,7 +86,7 @@ export const usageBounds = {
   /** How often counts are written. A killed process loses at most what it counted since. */
   flushMs: 10_000,
   /** Keys times hours whose counts are in memory. Past it, a further key is not counted. */
-  heldCountsMax: 200_000,
+  pendingCountsMax: 200_000,
   /** Counts of one page. A page that is fuller is closed, so that it can go once it is written. */
   pageCountsMax: 100_000,
   /** Deleted keys whose runs are not counted when they end. The first one goes past it. */

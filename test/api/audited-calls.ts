@@ -33,6 +33,12 @@ const email = "grace@example.com";
 let count = 0;
 const newId = () => `made-${++count}`;
 
+/** Of a key that was just made. */
+async function ofNewKey(keyrun: Keyrun): Promise<AuditedCall> {
+  const { id: keyId, teamId } = await keyrun.newKey("demo");
+  return { request: { teamId, keyId }, teamId, target: keyId };
+}
+
 /** Every method of Keyrun's own services that changes something. */
 export const auditedCalls: readonly AuditedCalls[] = [
   {
@@ -44,10 +50,7 @@ export const auditedCalls: readonly AuditedCalls[] = [
   {
     method: KeyService.method.revokeKey,
     action: "key.revoke",
-    async done(keyrun) {
-      const { id: keyId, teamId } = await keyrun.newKey("demo");
-      return { request: { teamId, keyId }, teamId, target: keyId };
-    },
+    done: ofNewKey,
     refused: absentKey,
   },
   {
@@ -63,10 +66,7 @@ export const auditedCalls: readonly AuditedCalls[] = [
   {
     method: KeyService.method.rotateKey,
     action: "key.rotate",
-    async done(keyrun) {
-      const { id: keyId, teamId } = await keyrun.newKey("demo");
-      return { request: { teamId, keyId }, teamId, target: keyId };
-    },
+    done: ofNewKey,
     refused: absentKey,
   },
   {

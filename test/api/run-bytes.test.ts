@@ -22,6 +22,18 @@ const newKey = async () => (await keyrun.newKey(await keyrun.newTeam(Plan.ENTERP
 const reserved = () => readMetric(keyrun.internalUrl, keyrun.serviceToken, "keyrun_run_bytes");
 const expectReserved = (bytes: number) => expect.poll(reserved).toBe(bytes);
 
+/** Makes the HTTP app `slow`, each of whose runs waits until its function is called. */
+async function serveSlowApp() {
+  const waiting: (() => void)[] = [];
+  const server = await serveHttp((request, response) => {
+    bodyOf(request).then(() => waiting.push(() => response.end(JSON.stringify({ text: "done" }))));
+  });
+  await keyrun.apps.createApp({
+    app: { id: "slow", backend: { kind: { case: "http", value: server.backend } } },
+  });
+  return { waiting, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
+}
+
 /** Sends the head of a run of the echo. */
 function upload(value: string): { socket: Socket; answer: Promise<string> } {
   const body = JSON.stringify({ text });
@@ -62,13 +74,8 @@ test("announced bodies of one team reserve half of the bound before a byte of th
 
 test("runs that wait for HTTP apps have reserved for their request, and give it back at their end", async () => {
   const value = await newKey();
-  const waiting: (() => void)[] = [];
-  await using server = await serveHttp((request, response) => {
-    bodyOf(request).then(() => waiting.push(() => response.end(JSON.stringify({ text: "done" }))));
-  });
-  await keyrun.apps.createApp({
-    app: { id: "slow", backend: { kind: { case: "http", value: server.backend } } },
-  });
+  await using app = await serveSlowApp();
+  const { waiting } = app;
   const runs = Array.from({ length: 4 }, () => restRun(keyrun.publicUrl, { value, appId: "slow", text }));
   await expect.poll(() => waiting.length).toBe(4);
   expect(await reserved()).toBeGreaterThanOrEqual(8_000_000);
@@ -90,13 +97,8 @@ test("a small run reserves nothing, whatever its team has reserved", async () =>
 
 test("a body without a length reserves as it grows, and a compressed one for the text that is made of it", async () => {
   const value = await newKey();
-  const waiting: (() => void)[] = [];
-  await using server = await serveHttp((request, response) => {
-    bodyOf(request).then(() => waiting.push(() => response.end(JSON.stringify({ text: "done" }))));
-  });
-  await keyrun.apps.createApp({
-    app: { id: "slow", backend: { kind: { case: "http", value: server.backend } } },
-  });
+  await using app = await serveSlowApp();
+  const { waiting } = app;
   const json = "application/json";
   const chunked = fetch(`${keyrun.publicUrl}/api/apps/slow/run`, {
     ...{ method: "POST", body: new Blob([JSON.stringify({ text })]).stream(), duplex: "half" },
