@@ -33,7 +33,7 @@ import { createHealth, type Readiness } from "../rpc/health.ts";
 import { createReflection } from "../rpc/reflection.ts";
 import { createRpcHandler } from "../rpc/rpc-handler.ts";
 import type { FindRpc } from "../rpc/rpc-parts.ts";
-import { isConversation, type ServedService, served } from "../rpc/served.ts";
+import { isConversation, rpcsOf, type ServedService, served } from "../rpc/served.ts";
 import type { RequestTracker } from "../server/drain.ts";
 import { createServe, type Serve, type ServeOptions } from "../server/exchange/exchange.ts";
 import { createListener, type Listener, type ListenerOptions } from "../server/listener.ts";
@@ -172,7 +172,7 @@ function createRpcs(
   });
   const isForServices = (method: DescMethod) => policy.credentialOf(method) === "service";
   return createRpcHandler({
-    services,
+    rpcs: rpcsOf(services),
     policy,
     authenticate: audit.authenticate(authenticate, isForServices),
     audit,

@@ -28,7 +28,7 @@ import { createKeyVerifier } from "../keys/verify-key.ts";
 import { createWatchedUses, createWatchKeys, type WatchKeysParts } from "../keys/watch-keys.ts";
 import type { TeamLimiter } from "../limit/limit-decision.ts";
 import { createLimiter } from "../limit/limiter.ts";
-import { auditMethod } from "../rpc/audit/audit-calls.ts";
+import { createAuditCalls } from "../rpc/audit/audit-calls.ts";
 import { runMsMax, served } from "../rpc/served.ts";
 import type { TeamDependents } from "../teams/delete-team.ts";
 import { createTeamService } from "../teams/team-service.ts";
@@ -64,7 +64,13 @@ export function createServices(parts: ServicesParts) {
   const decisions = wireDecisions(parts, { keys, usage });
   const runs = wireRuns({ ...parts, randomBytes }, usage);
   const { admit, limiter } = decisions;
-  const { lastUses, keyEvents, keySweep, watchedUses, revokeLeakedKey } = keys;
+  const auditCalls = createAuditCalls(parts.audit);
+  /** For REST. Over RPC every method has its event from `invoke.ts`. */
+  const revokeLeakedKey: typeof keys.revokeLeakedKey = (request, call) =>
+    auditCalls.during(KeyService.method.revokeLeakedKey, { request, call }, () =>
+      keys.revokeLeakedKey(request, call),
+    );
+  const { lastUses, keyEvents, keySweep, watchedUses } = keys;
   const { runService, runner, idempotent, background, findRunnableApp, checkApp } = runs;
   return {
     admit,
@@ -81,8 +87,8 @@ export function createServices(parts: ServicesParts) {
     findRunnableApp,
     activeKeys: keys.activeKeys,
     openStreams: () => ({ app: runs.openStreams(), keys: keyEvents.watchers() }),
-    // REST calls it without its service, whose methods are audited where they are served.
-    revokeLeakedKey: auditMethod(parts.audit, KeyService.method.revokeLeakedKey, revokeLeakedKey),
+    auditCalls,
+    revokeLeakedKey,
     served: [
       served(RunService, runService, { unaryMsMax: runMsMax }),
       served(KeyService, wireKeyService(parts, { keys, usage, decisions })),

@@ -8,7 +8,6 @@ import { checkPolicy } from "../auth/policy.ts";
 import { createFleetService } from "../fleet/fleet.ts";
 import { createOutcomes } from "../http/outcomes.ts";
 import { fail } from "../refusal/refusal.ts";
-import { auditService, createAuditCalls } from "../rpc/audit/audit-calls.ts";
 import { checkAudited } from "../rpc/audit/audited-methods.ts";
 import { served } from "../rpc/served.ts";
 import { createRequestTracker, type Drainable } from "../server/drain.ts";
@@ -106,7 +105,7 @@ function wireApi(
     serviceAccess.served,
     served(AuditService, createAuditService({ store: stores.audit, log: audit, teamCreateTimeMs })),
     served(FleetService, createFleetService(membership.fleet?.nudged)),
-  ].map((each) => auditService(audit, each));
+  ];
   const operations = { readiness: storeReadiness.readiness, streamsEnd: streamsEnd.signal };
   const all = [...own, ...operationServices(own, operations)];
   const descriptors = all.map(({ service }) => service);
@@ -138,7 +137,7 @@ async function wireListeners(
     observers,
     admit: services.admit,
     load,
-    audit: createAuditCalls(audit),
+    audit: services.auditCalls,
     verifyServiceToken: serviceAccess.verify,
     isInstanceToken: createInstanceTokens(opened.secrets).isOne,
     sessions: signIn.access,

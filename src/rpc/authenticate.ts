@@ -162,8 +162,8 @@ async function admitSession(
 
 /**
  * Throws unless a member's or a service's request names one of the caller's own teams. The rule
- * needs the message, so it is checked here and not in `authenticate`. For a member it reads the
- * store for each message.
+ * needs the message, so it is checked here and not in `authenticate`, but before anything of the
+ * message is validated or read. For a member it reads the store for each message.
  */
 export async function authorizeCaller(
   { policy, sessions }: { readonly policy: RpcPolicy; readonly sessions: SessionAccess | undefined },
@@ -192,11 +192,8 @@ function checkScope(method: DescMethod): void {
   }
 }
 
-/**
- * Throws unless the request of a service that may manage some teams names one of these. Like
- * `authorizeCaller` it needs the message, and comes before anything of it is validated or read.
- */
-export function authorizeService(principal: Principal, request: unknown): void {
+/** Throws unless the request of a service that may manage some teams names one of these. */
+function authorizeService(principal: Principal, request: unknown): void {
   if (principal.kind !== "service" || principal.service === undefined) return;
   requireTeamOfService(principal.service, teamIdOf(request));
 }

@@ -8,14 +8,14 @@ import type { RequestHead } from "../http/request-head.ts";
 import type { SessionAccess } from "../sign-in/session-access.ts";
 import type { AuditCalls } from "./audit/audit-calls.ts";
 import type { Authenticate, RpcPolicy } from "./authenticate.ts";
-import type { ServedService } from "./served.ts";
+import type { Rpc } from "./served.ts";
 
 /** The dependencies of the RPC handlers on one listener. */
 export interface RpcParts {
-  readonly services: readonly ServedService[];
+  readonly rpcs: readonly Rpc[];
   readonly policy: RpcPolicy;
   readonly authenticate: Authenticate;
-  readonly audit: Pick<AuditCalls, "unauthorized">;
+  readonly audit: Pick<AuditCalls, "unauthorized" | "during">;
   /** Undefined if the listener has no sign-in. */
   readonly sessions: SessionAccess | undefined;
   /** The allowance of an address, for responses that come before a team's limit is checked. */

@@ -11,11 +11,10 @@ import { codeName } from "../http/refusal-response.ts";
 import { type Reason, reasons } from "../refusal/reasons.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 
-/** A service and its implementation. A method without one is refused with UNIMPLEMENTED. */
+/** A service and its implementation. */
 export interface ServedService {
   readonly service: DescService;
   readonly implementation: object;
-  /** See `unaryMsMaxOf`. */
   readonly times?: Times;
 }
 
@@ -34,23 +33,40 @@ export function served<S extends DescService>(
   return { service, implementation, ...(times && { times }) };
 }
 
-/** The longest time of a unary call of the method. It ends work that does not end by itself. */
-export function unaryMsMaxOf({ times }: ServedService, method: DescMethod): number {
-  const isUsual = times === undefined || times.only?.includes(method) === false;
-  return isUsual ? bounds.unaryMsMax : times.unaryMsMax;
-}
-
 /** The longest time of a call that runs an app. The app's own timeout is over earlier. */
 export const runMsMax = bounds.appTimeoutMsMax + bounds.unaryGraceMs;
 
-/** The implementation of a method; its types are those of the method's descriptor. */
-export type Work = (request: unknown, call: Call) => unknown;
+/** One RPC, as every handler serves it. */
+export interface Rpc {
+  readonly method: DescMethod;
+  /** Its types are those of the method's descriptor. */
+  readonly work: (request: unknown, call: Call) => unknown;
+  /** The longest time of a unary call. It ends work that does not end by itself. */
+  readonly unaryMsMax: number;
+}
 
-/** Returns the method's implementation, or undefined if there is none. */
-export function workOf(implementation: object, { localName }: DescMethod): Work | undefined {
-  const work: unknown = Reflect.get(implementation, localName);
-  if (typeof work !== "function") return undefined;
-  return (request, call) => Reflect.apply(work, implementation, [request, call]);
+/** The RPCs of the services. A method that is not implemented is refused with UNIMPLEMENTED. */
+export function rpcsOf(services: readonly ServedService[]): readonly Rpc[] {
+  return services.flatMap(({ service, implementation, times }) =>
+    service.methods.map((method) => {
+      const work: unknown = Reflect.get(implementation, method.localName);
+      const isUsual = times === undefined || times.only?.includes(method) === false;
+      return {
+        method,
+        work: typeof work === "function" ? work.bind(implementation) : unserved,
+        unaryMsMax: isUsual ? bounds.unaryMsMax : times.unaryMsMax,
+      };
+    }),
+  );
+}
+
+function unserved(): never {
+  throw fail("UNIMPLEMENTED", { problem: "This method is not served here." });
+}
+
+/** Whether callers send a stream of messages. */
+export function takesStream({ methodKind }: DescMethod): boolean {
+  return methodKind === "client_streaming" || methodKind === "bidi_streaming";
 }
 
 /** Returns the method's path, for example `/keyrun.v1.RunService/RunApp`. */
@@ -65,8 +81,6 @@ export function isConversation(
   services: readonly ServedService[],
 ): (request: { readonly url?: string | undefined }) => boolean {
   const methods = services.flatMap(({ service }) => service.methods);
-  const takesStream = ({ methodKind }: DescMethod) =>
-    methodKind === "bidi_streaming" || methodKind === "client_streaming";
   const paths = new Set(methods.filter(takesStream).map(pathOfMethod));
   return ({ url = "" }) => paths.has(url);
 }

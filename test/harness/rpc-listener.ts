@@ -2,8 +2,9 @@ import { unguarded } from "#src/auth/key-evidence.ts";
 import { systemClock } from "#src/base/clock.ts";
 import type { Mount } from "#src/http/handler.ts";
 import { fail } from "#src/refusal/refusal.ts";
+import type { RpcPolicy } from "#src/rpc/authenticate.ts";
 import { createRpcHandler } from "#src/rpc/rpc-handler.ts";
-import { isConversation, type ServedService } from "#src/rpc/served.ts";
+import { isConversation, rpcsOf, type ServedService } from "#src/rpc/served.ts";
 import { type ServedHandler, type ServedHandlerOptions, serveMounts } from "./served-handler.ts";
 
 export interface RpcListenerOptions extends ServedHandlerOptions {
@@ -21,17 +22,10 @@ export function serveRpcs(
   return serveMounts(
     (outcomes) => {
       const findRpc = createRpcHandler({
-        services,
-        policy: {
-          credentialOf: () => "none",
-          roleOf: () => undefined,
-          readsSessions: false,
-          isActivity: () => false,
-          isShed: () => false,
-          requestBytesMaxOf: (_, usualMax) => usualMax,
-        },
+        rpcs: rpcsOf(services),
+        policy: openPolicy,
         authenticate: async () => ({ kind: "admitted", principal: anyone }),
-        audit: { unauthorized: () => {} },
+        audit: { during: (_method, _called, work) => work(), unauthorized: () => {} },
         sessions: undefined,
         allowance: { snapshot: () => undefined },
         clock: systemClock,
@@ -44,6 +38,16 @@ export function serveRpcs(
     { isConversation: isConversation(services), ...options },
   );
 }
+
+/** A policy under which no method needs a credential. */
+export const openPolicy: RpcPolicy = {
+  credentialOf: () => "none",
+  roleOf: () => undefined,
+  readsSessions: false,
+  isActivity: () => false,
+  isShed: () => false,
+  requestBytesMaxOf: (_, usualMax) => usualMax,
+};
 
 const anyone = { kind: "anyone", address: "", guard: unguarded } as const;
 

@@ -1,6 +1,6 @@
 /**
- * Writes down each call that changes something, and each that was refused one, around the methods
- * and around `authenticate`.
+ * Writes down each call that changes something, and each that was refused one. `invoke.ts` calls it
+ * round the work of every RPC, and `authenticate` is wrapped in it.
  */
 
 import type { DescMethod } from "@bufbuild/protobuf";
@@ -10,11 +10,19 @@ import type { ChangeFacts } from "../../audit/pending-change.ts";
 import { type Anyone, actorOf, type Call, type Principal } from "../../auth/principal.ts";
 import type { Refusal } from "../../refusal/refusal.ts";
 import type { Authenticate, AuthResult, RpcCaller } from "../authenticate.ts";
-import { type ServedService, type Work, workOf } from "../served.ts";
 import { type AuditedMethod, auditedMethod } from "./audited-methods.ts";
 
 /** What the audit log needs of the RPC handlers. */
 export interface AuditCalls {
+  /**
+   * Does the work of a method, with one event for it if the method changes something. Returns or
+   * throws as the work does.
+   */
+  during<T>(
+    method: DescMethod,
+    called: { readonly request: unknown; readonly call: Call },
+    work: () => T | Promise<T>,
+  ): T | Promise<T>;
   /** Writes down a call whose caller may not do it. Does nothing for a method that only reads. */
   unauthorized(method: DescMethod, request: unknown, refused: { call: Call; refusal: Refusal }): void;
   /**
@@ -24,36 +32,6 @@ export interface AuditCalls {
   authenticate(authenticate: Authenticate, isForServices: (method: DescMethod) => boolean): Authenticate;
   /** Writes down a token that is no service token. All that come from one address are joined. */
   wrongToken(refused: { readonly address: string; readonly refusal: Refusal }): void;
-}
-
-/** The same service. Each call of a method that changes something has its event. */
-export function auditService(log: AuditLog, served: ServedService): ServedService {
-  const { service, implementation } = served;
-  const audited = service.methods.flatMap((method) => {
-    const work = workOf(implementation, method);
-    return work ? [[method.localName, auditWork(log, method, work)]] : [];
-  });
-  return { ...served, implementation: Object.fromEntries(audited) };
-}
-
-/** The same implementation of one method, for a handler that calls it without its service. */
-export function auditMethod<Request, Answer>(
-  log: AuditLog,
-  method: DescMethod,
-  work: (request: Request, call: Call) => Promise<Answer> | Answer,
-): (request: Request, call: Call) => Promise<Answer> {
-  const audited = auditedMethod(method);
-  return async (request, call) => {
-    if (!audited) return work(request, call);
-    const facts = { ...factsOf(audited, call.principal, call.http), ...audited.subjectOf(request) };
-    const form = { ...audited.form, isUnknown: isUnknown(call.principal) };
-    return log.during(facts, async () => work(request, call), form);
-  };
-}
-
-/** The same work of a method, with its event if the method changes something. */
-function auditWork(log: AuditLog, method: DescMethod, work: Work): Work {
-  return auditedMethod(method) ? auditMethod(log, method, work) : work;
 }
 
 export function createAuditCalls(log: AuditLog): AuditCalls {
@@ -67,6 +45,13 @@ export function createAuditCalls(log: AuditLog): AuditCalls {
   }
   return {
     wrongToken,
+    during(method, { request, call }, work) {
+      const audited = auditedMethod(method);
+      if (!audited) return work();
+      const facts = { ...factsOf(audited, call.principal, call.http), ...audited.subjectOf(request) };
+      const form = { ...audited.form, isUnknown: isUnknown(call.principal) };
+      return log.during(facts, async () => work(), form);
+    },
     unauthorized(method, request, { call, refusal }) {
       const audited = auditedMethod(method);
       if (!audited) return;

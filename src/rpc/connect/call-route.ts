@@ -76,7 +76,7 @@ async function* bodyOf(
 const envelopedType = /^application\/(grpc|connect\+)/i;
 
 async function answerOf({ status, header, body, trailer }: UniversalServerResponse): Promise<HttpResponse> {
-  // Counted in `adaptService`, because a gRPC status may follow a body that began with 200.
+  // Counted in `routes.ts`, because a gRPC status may follow a body that began with 200.
   const head = { status, headers: flatHeaders(header), uncounted: true } as const;
   if (body === undefined) return { ...head, body: "" };
   // Connect's unary protocol: the body is one message. The server sets the length.

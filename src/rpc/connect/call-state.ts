@@ -1,11 +1,12 @@
 /** What we know of a call and Connect's context does not. */
 
 import { type ContextKey, createContextKey, type HandlerContext } from "@connectrpc/connect";
-import type { Call, Principal } from "../../auth/principal.ts";
+import type { Principal } from "../../auth/principal.ts";
 import type { HttpRequest } from "../../http/handler.ts";
 import type { RateReport } from "../../limit/rate-limit-headers.ts";
 import type { Entry } from "../../metrics/metrics.ts";
 import type { CallDeadline } from "../call-deadline.ts";
+import type { AdmittedCall } from "../invoke.ts";
 
 /** The facts of a call that Connect's context does not hold. */
 export interface CallState {
@@ -33,18 +34,11 @@ export function entryOf({ protocolName }: HandlerContext): Entry {
   return protocolName === "connect" ? "connect" : "grpc";
 }
 
-/** Returns what ends the call. */
-export function deadlineOf(context: HandlerContext): CallDeadline {
-  const { deadline } = callStateOf(context);
-  if (!deadline) throw new Error("a call came to its work without `authenticate-request.ts`");
-  return deadline;
-}
-
-/** Returns the call for a method's work. */
-export function callOf(context: HandlerContext, deadline: CallDeadline): Call {
-  const { request, principal } = callStateOf(context);
-  if (!principal) throw new Error("a call came to its work without `authenticate-request.ts`");
-  return {
+/** Returns the call for a method's work, and what ends it. */
+export function admittedCallOf(context: HandlerContext): Pick<AdmittedCall, "call" | "deadline"> {
+  const { request, principal, deadline } = callStateOf(context);
+  if (!principal || !deadline) throw new Error("a call came to its work without `authenticate-request.ts`");
+  const call = {
     principal,
     http: request,
     signal: deadline.signal,
@@ -52,4 +46,5 @@ export function callOf(context: HandlerContext, deadline: CallDeadline): Call {
     responseHeaders: context.responseHeader,
     responseTrailers: context.responseTrailer,
   };
+  return { call, deadline };
 }

@@ -2,7 +2,6 @@
 
 import { createRegistry, type DescFile, type DescMethod, type Registry } from "@bufbuild/protobuf";
 import {
-  Code,
   ConnectError,
   type ConnectRouter,
   createConnectRouter,
@@ -10,15 +9,12 @@ import {
 } from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { type Checks, createChecks } from "#transcode/message-check.ts";
-import type { Call, Principal } from "../../auth/principal.ts";
-import { untilEnded } from "../../http/handler.ts";
 import { fail } from "../../refusal/refusal.ts";
-import { authorizeCaller } from "../authenticate.ts";
-import type { CallDeadline } from "../call-deadline.ts";
+import { type AdmittedCall, invokeOnce, invokeStream } from "../invoke.ts";
 import type { RpcParts } from "../rpc-parts.ts";
-import { refusalOfWork, type ServedService, unaryMsMaxOf, type Work, workOf } from "../served.ts";
+import { type Rpc, refusalOfWork, takesStream } from "../served.ts";
 import { createAuthenticateRequest, rateOnRefusal, rateOnSuccess } from "./authenticate-request.ts";
-import { callOf, callStateOf, deadlineOf, entryOf } from "./call-state.ts";
+import { admittedCallOf, callStateOf, entryOf } from "./call-state.ts";
 import {
   checkedJson,
   connectErrorFrom,
@@ -39,32 +35,19 @@ export function createRoutes(parts: RpcParts): readonly RpcRoute[] {
     acceptCompression: [compressionGzip, compressionBrotli],
     requireConnectProtocolHeader: parts.needsConnectVersion,
   });
-  const registry = registryOf(parts.services);
+  const registry = registryOf(parts.rpcs);
   const checks = createChecks(registry);
-  for (const served of parts.services) addService(router, parts, { served, registry, checks });
-  return router.handlers;
-}
-
-/**
- * Adds each method by itself, because each has its own bound and messages. Without work it is
- * UNIMPLEMENTED.
- */
-function addService(
-  router: ConnectRouter,
-  parts: RpcParts,
-  { served, registry, checks }: { served: ServedService; registry: Registry; checks: Checks },
-): void {
-  const adapted = adaptService(parts, served);
-  for (const method of served.service.methods) {
-    const work: unknown = Reflect.get(adapted, method.localName);
+  // Each method by itself, because each has its own bound and messages.
+  for (const rpc of parts.rpcs) {
+    const { method } = rpc;
+    const answersOnce = method.methodKind === "unary" || method.methodKind === "client_streaming";
+    const answer = answersOnce ? once(parts, rpc) : streamed(parts, rpc);
     const readMaxBytes = parts.policy.requestBytesMaxOf(method, parts.messageBytesMax);
     const jsonOptions = { ...writtenInFull, registry, textDecoder: jsonDecoderOf(method, checks) };
-    router.rpc(method, (work ?? unserved) as never, { readMaxBytes, jsonOptions });
+    // The types of `ServiceMethods` are those of the method, which the compiler can't see in here.
+    router.rpc(method, answer as never, { readMaxBytes, jsonOptions });
   }
-}
-
-function unserved(): never {
-  throw new ConnectError("This method is not served here.", Code.Unimplemented);
+  return router.handlers;
 }
 
 const writtenInFull = { ignoreUnknownFields: false, alwaysEmitImplicit: true };
@@ -83,49 +66,24 @@ function jsonDecoderOf({ input }: DescMethod, checks: Checks) {
 /**
  * Returns all messages of the services' files and their imports, for `google.protobuf.Any` in JSON.
  */
-function registryOf(services: readonly ServedService[]): Registry {
+function registryOf(rpcs: readonly Rpc[]): Registry {
   const files = new Set<DescFile>();
   const add = (file: DescFile) => {
     if (files.has(file)) return;
     files.add(file);
     file.dependencies.forEach(add);
   };
-  for (const { service } of services) add(service.file);
+  for (const { method } of rpcs) add(method.parent.file);
   return createRegistry(...files);
 }
 
-/** Returns the implementation in the form that Connect calls. */
-function adaptService(parts: RpcParts, served: ServedService): object {
-  const adapted: Record<string, unknown> = {};
-  for (const method of served.service.methods) {
-    const work = workOf(served.implementation, method);
-    const unaryMsMax = unaryMsMaxOf(served, method);
-    if (work) adapted[method.localName] = adapt(parts, method, { work, unaryMsMax });
-  }
-  return adapted;
-}
-
-interface TimedWork {
-  readonly work: Work;
-  readonly unaryMsMax: number;
-}
-
-function adapt(parts: RpcParts, method: DescMethod, timed: TimedWork) {
-  const { methodKind } = method;
-  const answersOnce = methodKind === "unary" || methodKind === "client_streaming";
-  return answersOnce ? once(parts, method, timed) : streamed(parts, method, timed.work);
-}
-
-/** The call ends at its deadline or when its caller disconnects, even if the work does not end. */
-function once(parts: RpcParts, method: DescMethod, { work, unaryMsMax }: TimedWork) {
+function once(parts: RpcParts, rpc: Rpc) {
+  const { method, unaryMsMax } = rpc;
   const msMax = method.methodKind === "unary" ? unaryMsMax : undefined;
   return async (input: unknown, context: HandlerContext) => {
     try {
-      const deadline = begin(context);
-      const call = callOf(context, deadline);
       const timeoutMs = msMax && Math.max(0, Math.min(context.timeoutMs() ?? msMax, msMax));
-      const answering = async () => work(await authorized(parts, context, { input, call }), call);
-      const answer = await deadline.within(answering(), timeoutMs);
+      const answer = await invokeOnce(parts, rpc, { ...admittedCall(parts, context, input), timeoutMs });
       rateOnSuccess(context, parts.clock);
       parts.outcomes.succeeded(entryOf(context), callStateOf(context).request);
       return answer;
@@ -135,17 +93,13 @@ function once(parts: RpcParts, method: DescMethod, { work, unaryMsMax }: TimedWo
   };
 }
 
-function streamed(parts: RpcParts, method: DescMethod, work: Work) {
+function streamed(parts: RpcParts, rpc: Rpc) {
   return async function* (input: unknown, context: HandlerContext) {
     let isCounted = false;
     callStateOf(context).request.isStream = true;
     try {
-      const deadline = begin(context);
-      const call = callOf(context, deadline);
-      const answers: unknown = work(await authorized(parts, context, { input, call }), call);
-      if (!isAsyncIterable(answers)) throw new Error(`${method.toString()} answers with no stream`);
       let isFirst = true;
-      for await (const answer of untilEnded(answers, deadline.signal)) {
+      for await (const answer of await invokeStream(parts, rpc, admittedCall(parts, context, input))) {
         if (isFirst) rateOnSuccess(context, parts.clock);
         isFirst = false;
         yield answer;
@@ -165,56 +119,22 @@ function streamed(parts: RpcParts, method: DescMethod, work: Work) {
   };
 }
 
-/**
- * Marks the call's work as begun. Throws if the call has ended while its message was read, because
- * no caller waits for the work then.
- */
-function begin(context: HandlerContext): CallDeadline {
-  const deadline = deadlineOf(context);
-  deadline.signal.throwIfAborted();
-  deadline.begin();
-  return deadline;
-}
-
-/** Returns the request, or the stream of requests, with each message authorized. */
-async function authorized(
-  parts: RpcParts,
-  context: HandlerContext,
-  { input, call }: { readonly input: unknown; readonly call: Call },
-): Promise<unknown> {
-  const { method } = context;
-  const { principal } = call;
-  const takesStream = method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming";
-  if (takesStream && isAsyncIterable(input)) {
-    return eachAuthorized(parts, context, { requests: input, principal });
-  }
-  try {
-    await authorizeCaller(parts, method, { principal, request: input });
-  } catch (thrown) {
-    parts.audit.unauthorized(method, input, { call, refusal: refusalOfWork(thrown) });
-    throw thrown;
-  }
-  return input;
+/** Connect has read the message, or reads each of a stream when the work asks for it. */
+function admittedCall(parts: RpcParts, context: HandlerContext, input: unknown): AdmittedCall {
+  const read = () => (takesStream(context.method) ? readMessages(parts, context, input) : input);
+  return { ...admittedCallOf(context), read };
 }
 
 /** If a message can't be read, the work gets the refusal as the error of its input. */
-async function* eachAuthorized(
+async function* readMessages(
   parts: RpcParts,
   context: HandlerContext,
-  { requests, principal }: { readonly requests: AsyncIterable<unknown>; readonly principal: Principal },
+  input: unknown,
 ): AsyncGenerator<unknown> {
-  const messages = requests[Symbol.asyncIterator]();
   try {
-    for (;;) {
-      const next = await messages.next().catch((thrown: unknown) => {
-        throw framingRefusal(context, parts, thrown) ?? thrown;
-      });
-      if (next.done) return;
-      await authorizeCaller(parts, context.method, { principal, request: next.value });
-      yield next.value;
-    }
-  } finally {
-    await messages.return?.();
+    yield* input as AsyncIterable<unknown>;
+  } catch (thrown) {
+    throw framingRefusal(context, parts, thrown) ?? thrown;
   }
 }
 
@@ -225,8 +145,4 @@ function answerable(parts: RpcParts, context: HandlerContext, thrown: unknown): 
   rateOnRefusal(context, parts.clock);
   countRefusal(context, parts, refusal);
   return thrown instanceof ConnectError ? settle(thrown) : connectErrorFrom(refusal);
-}
-
-function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
-  return typeof value === "object" && value !== null && Symbol.asyncIterator in value;
 }

@@ -1,6 +1,6 @@
 /** Plain unary gRPC without Connect: from the request to the answer with its trailers. */
 
-import type { DescMethod, DescMethodUnary } from "@bufbuild/protobuf";
+import type { DescMethod } from "@bufbuild/protobuf";
 import { ConnectError } from "@connectrpc/connect";
 import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import type { Answer, HttpRequest, HttpResponse, Mount, Refused } from "../../http/handler.ts";
@@ -10,8 +10,8 @@ import { headerOf, type RequestHead } from "../../http/request-head.ts";
 import { rateReportHeaders } from "../../limit/rate-limit-headers.ts";
 import type { RpcPolicy } from "../authenticate.ts";
 import type { FindRpc, RpcParts } from "../rpc-parts.ts";
-import { pathOfMethod, refusalOfWork, unaryMsMaxOf, workOf } from "../served.ts";
-import { UnaryCall, type UnaryMethod } from "./unary-call.ts";
+import { pathOfMethod, type Rpc, refusalOfWork } from "../served.ts";
+import { UnaryCall } from "./unary-call.ts";
 
 /**
  * Serves the usual call of an internal service: unary gRPC over HTTP/2, not compressed. Connect's
@@ -20,21 +20,13 @@ import { UnaryCall, type UnaryMethod } from "./unary-call.ts";
  */
 export function createGrpcHandler(parts: RpcParts): FindRpc {
   const mounts = new Map<string, Mount>();
-  for (const served of parts.services) {
-    for (const method of served.service.methods) {
-      const work = workOf(served.implementation, method);
-      if (!work || !isUnary(method) || !isForServices(method, parts.policy)) continue;
-      const msMax = unaryMsMaxOf(served, method);
-      const handler = (request: HttpRequest) => answer(parts, { method, work, msMax }, request);
-      const mount = { handler, entry: "grpc", refusalForm: "grpc" } as const;
-      mounts.set(pathOfMethod(method), mount);
-    }
+  for (const rpc of parts.rpcs) {
+    const { method } = rpc;
+    if (method.methodKind !== "unary" || !isForServices(method, parts.policy)) continue;
+    const handler = (request: HttpRequest) => answer(parts, rpc, request);
+    mounts.set(pathOfMethod(method), { handler, entry: "grpc", refusalForm: "grpc" });
   }
   return (head) => (isPlainGrpc(head) ? mounts.get(head.target) : undefined);
-}
-
-function isUnary(method: DescMethod): method is DescMethodUnary {
-  return method.methodKind === "unary";
 }
 
 function isForServices(method: DescMethod, policy: RpcPolicy): boolean {
@@ -50,17 +42,16 @@ function isPlainGrpc(head: RequestHead): boolean {
   return encoding === undefined || encoding === "identity";
 }
 
-async function answer(parts: RpcParts, unary: UnaryMethod, request: HttpRequest): Promise<Answer> {
-  const { audit, clock, policy } = parts;
+async function answer(parts: RpcParts, rpc: Rpc, request: HttpRequest): Promise<Answer> {
+  const { clock } = parts;
   const { requestId } = request;
-  const result = await parts.authenticate(unary.method, request);
+  const result = await parts.authenticate(rpc.method, request);
   if (result.kind === "refused") {
     const rateHeaders = rateReportHeaders(result.rate, clock);
     return errorAnswer(result.refusal, { requestId, rateHeaders, call: undefined });
   }
   const { principal, rateNow } = result;
-  const messageBytesMax = policy.requestBytesMaxOf(unary.method, parts.messageBytesMax);
-  const call = new UnaryCall(unary, { request, principal, clock, audit, messageBytesMax });
+  const call = new UnaryCall(parts, rpc, { request, principal });
   const facts = () => ({ requestId, rateHeaders: rateReportHeaders(rateNow?.(), clock), call });
   try {
     const frame = await call.run();

@@ -1,28 +1,14 @@
-import {
-  create,
-  type DescMessage,
-  type DescMethodUnary,
-  fromBinary,
-  type Message,
-  toBinary,
-} from "@bufbuild/protobuf";
+import { create, type DescMessage, fromBinary, type Message, toBinary } from "@bufbuild/protobuf";
 import type { Call, Principal } from "../../auth/principal.ts";
-import type { Clock } from "../../base/clock.ts";
 import { type HttpRequest, wholeBody } from "../../http/handler.ts";
 import { fail } from "../../refusal/refusal.ts";
-import type { AuditCalls } from "../audit/audit-calls.ts";
-import { authorizeService } from "../authenticate.ts";
 import { CallDeadline } from "../call-deadline.ts";
-import { refusalOfWork, type Work } from "../served.ts";
+import { invokeOnce } from "../invoke.ts";
+import type { RpcParts } from "../rpc-parts.ts";
+import type { Rpc } from "../served.ts";
 import { frameOf, prefixBytes, readMessage, readTimeoutMs } from "./frame.ts";
 
-/** A method and its implementation. */
-export interface UnaryMethod {
-  readonly method: DescMethodUnary;
-  readonly work: Work;
-  /** The longest time of a call. */
-  readonly msMax: number;
-}
+type UnaryCallParts = Pick<RpcParts, "policy" | "sessions" | "audit" | "clock" | "messageBytesMax">;
 
 /**
  * An authenticated unary call: reads its body, runs its work within the deadline, and frames the
@@ -31,37 +17,22 @@ export interface UnaryMethod {
 export class UnaryCall implements Call {
   readonly principal: Principal;
   readonly http: HttpRequest;
-  readonly #unary: UnaryMethod;
-  readonly #clock: Clock;
-  readonly #audit: Pick<AuditCalls, "unauthorized">;
-  readonly #messageBytesMax: number;
+  readonly #parts: UnaryCallParts;
+  readonly #rpc: Rpc;
   readonly #end: CallDeadline;
   #deadlineMs: number | undefined;
   /** The metadata that the work has set; undefined if the work has not used it. */
   setMetadata: { readonly headers: Headers; readonly trailers: Headers } | undefined;
 
   constructor(
-    unary: UnaryMethod,
-    {
-      request,
-      principal,
-      clock,
-      audit,
-      messageBytesMax,
-    }: {
-      request: HttpRequest;
-      principal: Principal;
-      clock: Clock;
-      audit: Pick<AuditCalls, "unauthorized">;
-      messageBytesMax: number;
-    },
+    parts: UnaryCallParts,
+    rpc: Rpc,
+    { request, principal }: { readonly request: HttpRequest; readonly principal: Principal },
   ) {
-    this.#unary = unary;
     this.principal = principal;
     this.http = request;
-    this.#clock = clock;
-    this.#audit = audit;
-    this.#messageBytesMax = messageBytesMax;
+    this.#parts = parts;
+    this.#rpc = rpc;
     this.#end = new CallDeadline(request.signal);
   }
 
@@ -70,7 +41,7 @@ export class UnaryCall implements Call {
   }
 
   timeoutMs(): number | undefined {
-    return this.#deadlineMs === undefined ? undefined : this.#deadlineMs - this.#clock.monotonicMs();
+    return this.#deadlineMs === undefined ? undefined : this.#deadlineMs - this.#parts.clock.monotonicMs();
   }
 
   get responseHeaders(): Headers {
@@ -89,30 +60,18 @@ export class UnaryCall implements Call {
   /** Resolves with the frame of the response. Rejects with a refusal. */
   async run(): Promise<Uint8Array> {
     const timeout = this.http.header("grpc-timeout");
-    const timeoutMs = readTimeoutMs(timeout, this.#unary.msMax);
-    if (timeout !== undefined) this.#deadlineMs = this.#clock.monotonicMs() + timeoutMs;
-    return this.#end.within(this.#answer(), timeoutMs);
+    const timeoutMs = readTimeoutMs(timeout, this.#rpc.unaryMsMax);
+    if (timeout !== undefined) this.#deadlineMs = this.#parts.clock.monotonicMs() + timeoutMs;
+    const admitted = { call: this, deadline: this.#end, read: () => this.#read(), timeoutMs };
+    return frameWith(this.#rpc.method.output, await invokeOnce(this.#parts, this.#rpc, admitted));
   }
 
-  async #answer(): Promise<Uint8Array> {
-    const body = await this.http.readBody(prefixBytes + this.#messageBytesMax);
-    // If the call ended while its body was read, no caller waits for the work.
-    this.signal.throwIfAborted();
-    const { method, work } = this.#unary;
-    const request = messageIn(method.input, readMessage(wholeBody(body, this.#messageBytesMax)));
-    this.#authorize(request);
-    this.#end.begin();
-    return frameWith(method.output, await work(request, this));
-  }
-
-  #authorize(request: Message): void {
-    try {
-      authorizeService(this.principal, request);
-    } catch (thrown) {
-      const refused = { call: this, refusal: refusalOfWork(thrown) };
-      this.#audit.unauthorized(this.#unary.method, request, refused);
-      throw thrown;
-    }
+  async #read(): Promise<Message> {
+    const { policy, messageBytesMax } = this.#parts;
+    const { method } = this.#rpc;
+    const bytesMax = policy.requestBytesMaxOf(method, messageBytesMax);
+    const body = await this.http.readBody(prefixBytes + bytesMax);
+    return messageIn(method.input, readMessage(wholeBody(body, bytesMax)));
   }
 }
 

@@ -1,4 +1,4 @@
-import { create, toBinary } from "@bufbuild/protobuf";
+import { create, type DescMethod, toBinary } from "@bufbuild/protobuf";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { KeyService, RevokeKeyRequestSchema } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunAppRequestSchema, RunService } from "#gen/keyrun/v1/run_service_pb.ts";
@@ -8,7 +8,8 @@ import type { BodyOutcome, HttpRequest } from "#src/http/handler.ts";
 import { unlimitedReservation } from "#src/limit/byte-budget.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import { frameOf } from "#src/rpc/grpc/frame.ts";
-import { UnaryCall, type UnaryMethod } from "#src/rpc/grpc/unary-call.ts";
+import { UnaryCall } from "#src/rpc/grpc/unary-call.ts";
+import { openPolicy } from "../../harness/rpc-listener.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -27,7 +28,7 @@ function callOf({
 }: {
   body?: BodyOutcome | Promise<BodyOutcome>;
   timeout?: string;
-  method?: UnaryMethod["method"];
+  method?: DescMethod;
   principal?: Principal;
 } = {}) {
   const caller = new AbortController();
@@ -54,11 +55,18 @@ function callOf({
     return answer.promise;
   };
   const unary = new UnaryCall(
-    { method, work, msMax: 30_000 },
     {
-      ...{ request, principal, clock: systemClock, messageBytesMax: 100 },
-      audit: { unauthorized: (of) => void unauthorized.push(of.name) },
+      policy: openPolicy,
+      sessions: undefined,
+      audit: {
+        during: (_method, _called, work) => work(),
+        unauthorized: ({ name }) => void unauthorized.push(name),
+      },
+      clock: systemClock,
+      messageBytesMax: 100,
     },
+    { method, work, unaryMsMax: 30_000 },
+    { request, principal },
   );
   return { caller, works, answer, unary, unauthorized };
 }
