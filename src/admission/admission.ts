@@ -1,6 +1,6 @@
 /**
- * The admission of every run, whichever entry it came by: reads the credential, asks `decide.ts`,
- * and makes a refusal or a caller of what was decided.
+ * The admission of every run and every guarded request, whichever entry it came by: reads the
+ * credential, asks `decide.ts`, and makes a refusal or a caller of what was decided.
  */
 
 import {
@@ -20,6 +20,7 @@ import type { RequestNotes } from "../http/request-notes.ts";
 import { type LimitDecision, stricterLimit } from "../limit/limit-decision.ts";
 import type { RateReport } from "../limit/rate-limit-headers.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
+import type { PlanName } from "../settings/config.ts";
 
 /** What the admission reads of a request. Its body is not read yet. */
 export interface Caller {
@@ -52,6 +53,7 @@ export type Admission =
   | {
       readonly kind: "admitted";
       readonly principal: KeyPrincipal;
+      readonly plan: PlanName;
       readonly rate: RateReport;
       /** The team's numbers now, without spending: for an answer that comes later. */
       rateNow(): RateReport;
@@ -106,6 +108,7 @@ function admissionOf(decision: Decision<LimitDecision>, caller: Caller): Admissi
       return {
         kind: "admitted",
         principal: principalOf(decision),
+        plan: decision.plan,
         rate: teamRate(decision.rate, decision.end),
         rateNow: () => teamRate(decision.rateNow(), decision.end),
       };

@@ -10,6 +10,8 @@ import type { Clock } from "../base/clock.ts";
 import type { HttpHandler, HttpRequest } from "../http/handler.ts";
 import { createScreenHandler, type ScreenFiles } from "../http/screen.ts";
 import { compress, createStaticBody } from "../http/static-body.ts";
+import type { Metrics } from "../metrics/metrics.ts";
+import { createGuardHandler } from "../rest/guard-handler.ts";
 import { openApiFacts, writeOpenApi } from "../rest/openapi.ts";
 import { createOperationsHandler } from "../rest/operations-handler.ts";
 import { createRestHandler } from "../rest/rest-handler.ts";
@@ -28,11 +30,12 @@ export async function createPublicHandler(parts: {
   readonly config: Config;
   readonly clock: Clock;
   readonly version: string;
+  readonly metrics: Pick<Metrics, "guardPassed">;
   readonly readiness: Readiness;
   readonly services: Services;
   readonly withScreen: WithScreen;
 }): Promise<MakePublicHandler> {
-  const { config, clock, version, readiness, services, withScreen } = parts;
+  const { config, clock, version, metrics, readiness, services, withScreen } = parts;
   const annotated = services.served.map(({ service }) => service);
   const transcoder = createTranscoder(annotated);
   const plain = Buffer.from(writeOpenApi(openApiFacts(config, version)));
@@ -50,10 +53,18 @@ export async function createPublicHandler(parts: {
       outcomes,
       bodyBytesMax: config.bodyBytesMax,
     });
+    const api = createGuardHandler({
+      clock,
+      admit: services.admit,
+      allowance,
+      findApp: services.findApp,
+      onPassed: metrics.guardPassed,
+      next: rest,
+    });
     const others = createOperationsHandler({ readiness, openApi, next: withScreen(rest) });
-    // A run skips the handlers of the other paths. A path in another spelling, such as /%61pi/,
-    // reaches REST behind them.
-    return (request) => (request.target.startsWith("/api/") ? rest(request) : others(request));
+    // A run and a guard skip the handlers of the other paths. A path in another spelling, such as
+    // /%61pi/, reaches REST behind them.
+    return (request) => (request.target.startsWith("/api/") ? api(request) : others(request));
   };
 }
 

@@ -49,6 +49,7 @@ export function createRequestObservers(parts: RequestObserversParts): RequestObs
 const ownPaths = [
   ...["/healthz", "/readyz", "/openapi.json", "/metrics"],
   ...["/", "/settings", "/settings/**", "/sign-in", "/sign-in/link", "/sign-in/code", "/sign-in/callback"],
+  ...["/api/apps/{app_id}/guard", "/api/apps/{app_id}/guard/**"],
   ...["/docs/api", "/docs/errors", "/docs/security", "/.well-known/security.txt"],
 ];
 

@@ -71,7 +71,7 @@ export function createServices(parts: ServicesParts) {
       keys.revokeLeakedKey(request, call),
     );
   const { lastUses, keyEvents, keySweep, watchedUses } = keys;
-  const { runService, runner, idempotent, background, findRunnableApp, checkApp } = runs;
+  const { runService, runner, idempotent, background, findApp, findRunnableApp, checkApp } = runs;
   return {
     admit,
     limiter,
@@ -84,6 +84,7 @@ export function createServices(parts: ServicesParts) {
     runner,
     idempotent,
     background,
+    findApp,
     findRunnableApp,
     activeKeys: keys.activeKeys,
     openStreams: () => ({ app: runs.openStreams(), keys: keyEvents.watchers() }),

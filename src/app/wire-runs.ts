@@ -18,7 +18,7 @@ import { createIdempotentRuns } from "../run/idempotency/idempotent-runs.ts";
 import type { NameFilePaths } from "../run/resolve-host.ts";
 import { createRunService } from "../run/run-service.ts";
 import { createRunSlots } from "../run/run-slots.ts";
-import { createFindRunnableApp, type FindRunnableApp, type Runner } from "../run/runner.ts";
+import { createFindApp, createFindRunnableApp, type FindRunnableApp, type Runner } from "../run/runner.ts";
 import { createWatchRights, type WatchRights } from "../run/watch-rights.ts";
 import type { Config } from "../settings/config.ts";
 import type { Stores } from "../store/stores.ts";
@@ -52,9 +52,10 @@ export function wireRuns(parts: WireRunsParts, usage: Usage) {
   const { clock, stores, caches } = parts;
   const redact = parts.redact ?? createRedaction(parts.config.keyPrefix, []);
   const { runner, run, streams } = wireRunners(parts, usage, redact);
+  const findApp = createFindApp(caches.apps);
   const shared = {
     newRunId: createRunIds(parts.randomBytes),
-    findRunnableApp: createFindRunnableApp(caches.apps),
+    findRunnableApp: createFindRunnableApp(findApp),
     watchRights: createWatchRights({
       recheckMs: bounds.streamRecheckMs,
       mayAdmit: parts.membership.mayAdmit,
@@ -79,6 +80,7 @@ export function wireRuns(parts: WireRunsParts, usage: Usage) {
     runner,
     idempotent,
     background,
+    findApp,
     findRunnableApp,
     checkApp,
     openStreams: streams.open,

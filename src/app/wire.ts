@@ -144,7 +144,15 @@ async function wireListeners(
   };
   const withScreen = createWithScreen({ ...signIn, audit, clock, publicUrl: config.publicUrl }, screenFiles);
   const { readiness } = storeReadiness;
-  const handler = await createPublicHandler({ config, clock, version, readiness, services, withScreen });
+  const handler = await createPublicHandler({
+    config,
+    clock,
+    version,
+    metrics,
+    readiness,
+    services,
+    withScreen,
+  });
   const publicListener = createPublicListener({ ...basis, handler });
   const internalListener = createInternalListener({ ...basis, tls: tls?.current() });
   tls?.onRenewed(internalListener.setTls);

@@ -131,8 +131,10 @@ export function readBackend(
       return readHttp(kind.value, stored);
     case "grpc":
       return readGrpc(kind.value);
+    case "guard":
+      return { kind: "guard" };
     default:
-      throw invalid("app.backend", "app.backend must be one of echo, http and grpc.");
+      throw invalid("app.backend", "app.backend must be one of echo, http, grpc and guard.");
   }
 }
 

@@ -152,13 +152,15 @@ function appMessage(app: AppRecord): MessageInitShape<typeof AppSchema> {
 
 /** A stored app as the people who run it see it: without its backend. */
 function runnableAppMessage(app: AppRecord): MessageInitShape<typeof RunnableAppSchema> {
-  return { id: app.id, displayName: app.displayName };
+  return { id: app.id, displayName: app.displayName, guard: app.backend.kind === "guard" };
 }
 
 function backendMessage(backend: BackendRecord): MessageInitShape<typeof AppBackendSchema> {
   switch (backend.kind) {
     case "echo":
       return { kind: { case: "echo", value: {} } };
+    case "guard":
+      return { kind: { case: "guard", value: {} } };
     case "http": {
       const headers = backend.headers.map(({ name }) => ({ name, value: redacted }));
       return { kind: { case: "http", value: { url: backend.url, headers } } };

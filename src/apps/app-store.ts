@@ -3,7 +3,9 @@
 export type BackendRecord =
   | { readonly kind: "echo" }
   | { readonly kind: "http"; readonly url: string; readonly headers: readonly HeaderRecord[] }
-  | { readonly kind: "grpc"; readonly target: string; readonly tls: boolean };
+  | { readonly kind: "grpc"; readonly target: string; readonly tls: boolean }
+  /** A service behind a proxy, which asks whether a caller may. It can't be run. */
+  | { readonly kind: "guard" };
 
 export interface HeaderRecord {
   readonly name: string;

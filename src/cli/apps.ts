@@ -4,14 +4,14 @@ import { type Command, Option } from "commander";
 import type { AppBackendJson, AppJson } from "#gen/keyrun/v1/app_pb.ts";
 import { programName } from "./called.ts";
 import { append, commandGroup, rpcCommand, withConfirmation } from "./command-words.ts";
-import type { Connection } from "./connection.ts";
-import { CallRefused, wrongUse } from "./failures.ts";
+import type { Connection, SettingsWorld } from "./connection.ts";
+import { CallRefused, CommandFailure, wrongUse } from "./failures.ts";
 import { wholeList } from "./lists.ts";
 import { printFields, printTable, timeWords } from "./table.ts";
 import { answer, type ConfirmOption, type JsonOption, type Terminal } from "./terminal.ts";
 
 /** `apps create | update | show | list | check | delete`. */
-export function addAppCommands(program: Command, terminal: Terminal): void {
+export function addAppCommands(program: Command, terminal: Terminal, world: SettingsWorld): void {
   const apps = commandGroup(program, "apps", {
     does: "Manage the apps that teams run.",
     examples: [
@@ -25,6 +25,7 @@ export function addAppCommands(program: Command, terminal: Terminal): void {
     examples: [
       "apps create shout --backend http --url http://127.0.0.1:9000/run --header 'Authorization: Bearer abc'",
       "apps create shout --backend grpc --target 127.0.0.1:9001 --team demo",
+      "apps create orders --backend guard --team demo",
     ],
   })
     .argument("<app_id>", "small letters, digits and hyphens; it can't be changed")
@@ -61,7 +62,7 @@ export function addAppCommands(program: Command, terminal: Terminal): void {
 
   rpcCommand(apps, "show", { does: "Show an app.", examples: ["apps show echo"] })
     .argument("<app_id>", "the app")
-    .action((appId: string, options: JsonOption) => showApp(terminal, appId, options));
+    .action((appId: string, options: JsonOption) => showApp(terminal, appId, { ...options, world }));
 
   rpcCommand(apps, "list", { does: "List all apps.", examples: ["apps list"], table: true }).action(
     (options: JsonOption) => listApps(terminal, options),
@@ -91,8 +92,14 @@ export function addAppCommands(program: Command, terminal: Terminal): void {
     });
 }
 
+const kinds = ["echo", "http", "grpc", "guard"] as const;
+type Kind = (typeof kinds)[number];
+
 function backendOption(): Option {
-  return new Option("--backend <kind>", "where a run is sent").choices(["echo", "http", "grpc"]);
+  return new Option(
+    "--backend <kind>",
+    "where a run is sent; guard: a service that a proxy protects",
+  ).choices(kinds);
 }
 
 function addFieldOptions(
@@ -128,7 +135,7 @@ function addFieldOptions(
 
 /** The options of `apps create` and `apps update`. What is absent was not given. */
 interface AppOptions {
-  readonly backend?: "echo" | "http" | "grpc";
+  readonly backend?: Kind;
   readonly url?: string;
   readonly header?: readonly string[];
   /** False: --no-headers. */
@@ -242,9 +249,14 @@ async function listApps(terminal: Terminal, options: JsonOption): Promise<void> 
   );
 }
 
-async function showApp(terminal: Terminal, appId: string, options: JsonOption): Promise<void> {
+async function showApp(
+  terminal: Terminal,
+  appId: string,
+  { world, ...options }: JsonOption & { readonly world: SettingsWorld },
+): Promise<void> {
   const { apps } = await terminal.server();
   const message = await apps.getApp({ appId });
+  const guard = message.app?.backend?.guard && (await guardAddress(appId, world));
   await answer(terminal, options, message, () => {
     const app = message.app ?? {};
     const headers = app.backend?.http?.headers ?? [];
@@ -253,14 +265,36 @@ async function showApp(terminal: Terminal, appId: string, options: JsonOption): 
       ["name", app.displayName ?? ""],
       ["backend", describeBackend(app.backend)],
       ...headers.map(({ name, value }): [string, string] => ["header", `${name}: ${value}`]),
-      ["timeout", shortTime(app.timeout ?? "-")],
-      ["stream timeout", shortTime(app.streamTimeout ?? "-")],
-      ["background timeout", shortTime(app.backgroundTimeout ?? "-")],
+      ...(guard === undefined ? timesOf(app) : [["guard", guard] as [string, string]]),
       ["teams", app.teamIds?.join(", ") || "all"],
       ["created", timeWords(app.createTime ?? "-")],
     ];
     printFields(terminal, lines);
   });
+}
+
+function timesOf({
+  timeout = "-",
+  streamTimeout = "-",
+  backgroundTimeout = "-",
+}: AppJson): [string, string][] {
+  return [
+    ["timeout", shortTime(timeout)],
+    ["stream timeout", shortTime(streamTimeout)],
+    ["background timeout", shortTime(backgroundTimeout)],
+  ];
+}
+
+/** Where a proxy asks. The path alone, if the settings do not say where the public listener is. */
+async function guardAddress(appId: string, world: SettingsWorld): Promise<string> {
+  const { readUrl } = await import("./public-api.ts");
+  const path = `/api/apps/${appId}/guard`;
+  try {
+    return readUrl(world) + path;
+  } catch (thrown) {
+    if (thrown instanceof CommandFailure) return path;
+    throw thrown;
+  }
 }
 
 function cellsOf({ id = "", displayName = "", backend, timeout = "-", teamIds = [] }: AppJson): string[] {
@@ -279,9 +313,8 @@ function describeBackend(backend: AppBackendJson = {}): string {
 }
 
 /** The name of the backend's kind. */
-function kindOf({ http, grpc }: AppBackendJson): "echo" | "http" | "grpc" {
-  if (http !== undefined) return "http";
-  return grpc === undefined ? "echo" : "grpc";
+function kindOf(backend: AppBackendJson): Kind {
+  return kinds.find((kind) => backend[kind] !== undefined) ?? "echo";
 }
 
 /** Whether an option says where the app's server is. */
@@ -321,7 +354,7 @@ function readBackend(options: AppOptions, before: AppBackendJson = {}): AppBacke
     if (grpc.target === undefined) throw wrongUse("--backend grpc needs --target, the server's HOST:PORT.");
     return { grpc };
   }
-  return { echo: {} };
+  return kind === "guard" ? { guard: {} } : { echo: {} };
 }
 
 /** A malformed header is never repeated in the error: it is most often a credential. */

@@ -128,7 +128,7 @@ export function createProgram(world: CliWorld, terminal: Terminal): Command {
   addTeamCommands(program, terminal);
   addMemberCommands(program, terminal);
   addPreviewCommands(program, terminal);
-  addAppCommands(program, terminal);
+  addAppCommands(program, terminal, world);
   addKeyCommands(program, terminal, world);
   addRunCommands(program, terminal, world);
   addUsageCommand(program, terminal);

@@ -208,8 +208,11 @@ export function readKey({ KEYRUN_API_KEY: key }: Environment): string {
   );
 }
 
-/** KEYRUN_URL, else the public listener that the settings of the server on this machine name. */
-function readUrl(world: SettingsWorld): string {
+/**
+ * KEYRUN_URL, else the public listener that the settings of the server on this machine name. Throws
+ * if they name none.
+ */
+export function readUrl(world: SettingsWorld): string {
   const { KEYRUN_URL: given } = world.env;
   if (given === undefined) {
     const { host, port } = readConfig(world);

@@ -44,6 +44,11 @@ export interface HttpRequest {
    * there is none, the one who collects the chunks reserves for them.
    */
   bodyChunks(): AsyncIterable<Uint8Array>;
+  /**
+   * Call it instead if the body is neither read nor waited for. Over HTTP/1.1 the connection then
+   * closes after the answer, unless the whole body has arrived.
+   */
+  leaveBody(): void;
   /** What the body has reserved, and the run that is made of it. Freed with the answer. */
   readonly reservation: Reservation;
   /**

@@ -15,6 +15,7 @@ import {
 } from "./process-meters.ts";
 import {
   type EndedRun,
+  guardMeter,
   type Outcome,
   requestMeters,
   runMeters,
@@ -60,6 +61,8 @@ export interface Metrics {
   runEnded(ended: EndedRun): void;
   /** A stream of the app has ended. */
   streamEnded(appId: string, outcome: Outcome): void;
+  /** The guard of the app has let a request pass. */
+  guardPassed(appId: string): void;
   /** The end of a run in the background of this instance was written. */
   backgroundRunEnded(state: BackgroundRunEnd): void;
   /** Returns the meter of one operation of another service. Call it once for each. */
@@ -157,6 +160,7 @@ export function createMetrics(build: Build): Metrics {
     runStarted: runs.started,
     runEnded: runs.ended,
     streamEnded: runs.streamEnded,
+    guardPassed: guardMeter(registers),
     backgroundRunEnded: (state) => backgroundRuns[state].add(),
     callsOf,
     storeRead: (entity) => reads[entity].add(),

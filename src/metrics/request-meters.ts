@@ -174,6 +174,18 @@ function appMeters(registers: Registry[]) {
   }));
 }
 
+/** Counts what the guard of each app has let pass. */
+export function guardMeter(registers: Registry[]): (appId: string) => void {
+  const passed = createCounter({
+    name: "keyrun_app_guarded_requests_total",
+    help: "Requests that the guard of the app let pass. The first 200 apps since the start, the rest as other.",
+    labelNames: ["app"],
+    registers,
+  });
+  const apps = createFirstValues((app) => passed({ app }));
+  return (appId) => apps(appId).add();
+}
+
 const appOutcomeOf = byName(
   outcomes,
   (outcome): AppOutcome => appOutcomes.find((each) => each === outcome) ?? "other",

@@ -16,6 +16,7 @@ import {
   type BackendRunner,
   type CallTrace,
   endedBy,
+  guardIsNotRun,
   type RemoteBackend,
   type Run,
   type Runner,
@@ -34,7 +35,7 @@ export interface AppRunner {
   readonly stream: StreamRunner;
   /** As `reachBackend`; at once for the built-in app. */
   reach(backend: BackendRecord): Promise<void>;
-  /** What a trace says of a call of this backend; undefined for the built-in one. */
+  /** What a trace says of a call of this backend; undefined for one that is no server. */
   traceOf(backend: BackendRecord, isStreamed: boolean): CallTrace | undefined;
   /**
    * Ends every run and stream under way with UNAVAILABLE, waits for all of them, and closes the
@@ -102,6 +103,7 @@ export function createAppRunner({
     async run(run) {
       if (closed) throw unavailable();
       const { backend } = run.app;
+      if (backend.kind === "guard") throw guardIsNotRun();
       if (backend.kind !== "echo") return runRemotely(run, backend);
       // The output of the built-in app is the input. It takes no time, so it can't be cancelled.
       const fault = faultOf(run.text, outputBytesMax);
@@ -111,15 +113,19 @@ export function createAppRunner({
     async *stream(run) {
       if (closed) throw unavailable();
       const { backend } = run.app;
+      if (backend.kind === "guard") throw guardIsNotRun();
       yield* streams.stream(run, (limits) =>
         backend.kind === "echo" ? wordsOf(run.text) : runnerOf(backend).stream(run, backend, limits),
       );
     },
     async reach(backend) {
+      if (backend.kind === "guard") throw guardIsNotRun();
       if (backend.kind !== "echo") await reachBackend(backend, hosts);
     },
     traceOf: (backend, isStreamed) =>
-      backend.kind === "echo" ? undefined : runnerOf(backend).traceOf(backend, isStreamed),
+      backend.kind === "echo" || backend.kind === "guard"
+        ? undefined
+        : runnerOf(backend).traceOf(backend, isStreamed),
     async close() {
       closed = true;
       const refusal = unavailable({ mayHaveRun: true });

@@ -16,8 +16,8 @@ import type { TraceContext } from "../http/trace-context.ts";
 import { overloaded } from "../limit/byte-budget.ts";
 import { fail, Refusal } from "../refusal/refusal.ts";
 
-/** Finds the app of this id that the key may run. */
-export type FindRunnableApp = (
+/** Finds the app of this id that the key may call. */
+export type FindApp = (
   key: Pick<KeyPrincipal, "teamId" | "restrictions">,
   appId: string,
 ) => Promise<AppRecord>;
@@ -27,7 +27,7 @@ export type FindRunnableApp = (
  * exists. Rejects with APP_NOT_FOUND, in the same words, where the app does not exist, its id can't
  * exist, or the team may not run it.
  */
-export function createFindRunnableApp(apps: RecordSource<AppRecord>): FindRunnableApp {
+export function createFindApp(apps: RecordSource<AppRecord>): FindApp {
   return async ({ teamId, restrictions }, appId) => {
     if (!mayRunApp(restrictions, appId)) {
       throw fail("APP_NOT_ALLOWED", { param: "app_id", metadata: { app_id: appId } });
@@ -36,6 +36,24 @@ export function createFindRunnableApp(apps: RecordSource<AppRecord>): FindRunnab
     if (app && (app.teamIds.length === 0 || app.teamIds.includes(teamId))) return app;
     throw fail("APP_NOT_FOUND", { param: "app_id", metadata: { app_id: appId } });
   };
+}
+
+/** As `FindApp`. Also rejects with INVALID_ARGUMENT where the app is a guard. */
+export type FindRunnableApp = FindApp;
+
+export function createFindRunnableApp(findApp: FindApp): FindRunnableApp {
+  return async (key, appId) => {
+    const app = await findApp(key, appId);
+    if (app.backend.kind === "guard") throw guardIsNotRun();
+    return app;
+  };
+}
+
+/** The refusal for who wants to run an app that is a guard. */
+export function guardIsNotRun(): Refusal {
+  const problem =
+    "This app is a service behind a proxy, so it can't be run. Call the service at its own address, with the same API key.";
+  return fail("INVALID_ARGUMENT", { param: "app_id", problem });
 }
 
 /**
@@ -123,8 +141,8 @@ export type Runner = (run: Run) => Promise<string>;
  */
 export type StreamRunner = (run: Run) => AsyncGenerator<string, void>;
 
-/** A backend that is a server. The built-in one calls nobody. */
-export type RemoteBackend = Exclude<BackendRecord, { kind: "echo" }>;
+/** A backend that is a server of Keyrun's runs. The built-in one and a guard call nobody. */
+export type RemoteBackend = Exclude<BackendRecord, { kind: "echo" | "guard" }>;
 
 /** Runs apps on one kind of backend, over connections that are kept for later runs. */
 export interface BackendRunner<Backend extends RemoteBackend = RemoteBackend> {

@@ -160,7 +160,11 @@ export function sendWhole(
   else {
     writeHead(res, response, lengthOf(response));
     if (isHttp2Response(res)) res.write(response.body);
-    else res.write(response.body);
+    else {
+      // Node writes nothing of an answer to HEAD before its end, not even the head.
+      res.flushHeaders();
+      res.write(response.body);
+    }
   }
   // A head alone passes a closed window of HTTP/2, so it does not wait.
   if (response.body.length > 0) unread.add(response.body.length);

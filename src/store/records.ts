@@ -90,6 +90,7 @@ const backend: z.ZodType<BackendRecord> = z.discriminatedUnion("kind", [
     headers: z.array(z.object({ name: z.string().min(1), value: z.string() })),
   }),
   z.object({ kind: z.literal("grpc"), target: z.string().min(1), tls: z.boolean() }),
+  z.object({ kind: z.literal("guard") }),
 ]);
 
 export const appShape = {

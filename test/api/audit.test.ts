@@ -129,6 +129,10 @@ describe.each(storeOfTier())("with %s", (store, settings) => {
     const kind = { case: "http", value: { url: "https://apps.example.com/run?token=abc" } } as const;
     const createApp = () => keyrun.apps.createApp({ app: { id: appId, backend: { kind } } });
     expect(await details(createApp)).toEqual(["backend=https://apps.example.com"]);
+    const guard = { case: "guard", value: {} } as const;
+    const createGuard = () =>
+      keyrun.apps.createApp({ app: { id: "audited-guard", backend: { kind: guard } } });
+    expect(await details(createGuard)).toEqual(["backend=guard"]);
     const id = await keyrun.newTeam();
     const team = { id, displayName: "plan=free", plan: Plan.PRO };
     expect(

@@ -105,6 +105,6 @@ async function openUnread(protocol: RunProtocol, appId: string): Promise<void> {
 }
 
 function portOf(backend: BackendRecord): number {
-  if (backend.kind === "echo") throw new Error("it has no server");
+  if (backend.kind === "echo" || backend.kind === "guard") throw new Error("it has no server");
   return Number(new URL(backend.kind === "http" ? backend.url : `http://${backend.target}`).port);
 }

@@ -393,6 +393,7 @@ describe("lists", () => {
   test("a team sees the apps that name it or no team, with nothing of their backends", async () => {
     await createApp({ ...http(), id: "for-all", displayName: "For all" });
     await createApp({ id: "for-demo", backend: { echo: {} }, teamIds: ["demo", "acme"] });
+    await createApp({ id: "guarded", backend: { guard: {} } });
     await createApp({ id: "for-acme", backend: { echo: {} }, teamIds: ["acme"] });
     const list = await service.listRunnableApps(
       create(ListRunnableAppsRequestSchema, { teamId: "demo" }),
@@ -402,6 +403,7 @@ describe("lists", () => {
       apps: [
         { id: "for-all", displayName: "For all" },
         { id: "for-demo", displayName: "for-demo" },
+        { id: "guarded", displayName: "guarded", guard: true },
       ],
     });
   });

@@ -66,6 +66,7 @@ test.each<[string[], object]>([
   [["--header", "Authorization: new"], { backend: { http: { url, headers } } }],
   [["--no-headers"], { backend: { http: { url, headers: [] } } }],
   [["--backend", "echo"], { backend: { echo: {} } }],
+  [["--backend", "guard"], { backend: { guard: {} } }],
   [
     ["--backend", "grpc", "--target", "127.0.0.1:9002"],
     { backend: { grpc: { target: "127.0.0.1:9002", tls: false } } },
@@ -127,4 +128,35 @@ test("apps show has a line for each fact, and no value of a header", async () =>
       "",
     ].join("\n"),
   );
+});
+
+test("apps create makes a guard, and apps show says where a proxy asks it", async () => {
+  const { code, stdout, stderr } = await apps("create", "orders", "--backend", "guard", "--team", "demo");
+  expect({ code, stdout, stderr }).toEqual({
+    code: 0,
+    stdout: "App orders is created, for demo.\n",
+    stderr: "",
+  });
+  const show = (env: Record<string, string>) =>
+    runCommand(["apps", "show", "orders"], { env: { KEYRUN_DATA_DIR: keyrun.config.dataDir, ...env } });
+  expect((await show({})).stdout.replace(/created.*\n/, "")).toBe(
+    [
+      "id       orders",
+      "name     orders",
+      "backend  guard",
+      "guard    http://127.0.0.1:8080/api/apps/orders/guard",
+      "teams    demo",
+      "",
+    ].join("\n"),
+  );
+  const url = "https://keyrun.example.com";
+  expect((await show({ KEYRUN_URL: url })).stdout).toContain(`guard    ${url}/api/apps/orders/guard\n`);
+  expect((await show({ KEYRUN_PORT: "0" })).stdout).toContain("guard    /api/apps/orders/guard\n");
+  expect((await apps("list")).stdout).toMatch(/^orders +orders +guard /m);
+  for (const option of [
+    ["--url", url],
+    ["--target", "127.0.0.1:1"],
+  ]) {
+    expect((await apps("update", "orders", ...option)).code).toBe(2);
+  }
 });

@@ -57,7 +57,9 @@ test("help shows first what a newcomer needs, and --help-all every command", asy
 test("help marks what is required, lists choices, and has no empty default", async () => {
   const { stdout } = await runCommand(["apps", "create", "--help"]);
   const flat = stdout.replace(/\s+/g, " ");
-  expect(flat).toContain("--backend <kind> where a run is sent (required) (one of: echo, http, grpc)");
+  expect(flat).toContain(
+    "--backend <kind> where a run is sent; guard: a service that a proxy protects (required) (one of: echo, http, grpc, guard)",
+  );
   expect(flat).not.toContain("[]");
 });
 

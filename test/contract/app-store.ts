@@ -18,6 +18,7 @@ export function appStoreContract(name: string, open: OpenStores): void {
         newAppOf({ id: `${prefix}echo` }),
         newAppOf({ id: `${prefix}http`, backend: { kind: "http", url: "https://a.example/run", headers } }),
         newAppOf({ id: `${prefix}grpc`, backend: { kind: "grpc", target: "127.0.0.1:9001", tls: true } }),
+        newAppOf({ id: `${prefix}guard`, backend: { kind: "guard" } }),
         newAppOf({
           id: `${prefix}teams`,
           teamIds: ["b", "a"],

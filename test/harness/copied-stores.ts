@@ -37,6 +37,7 @@ export async function writeEveryKind(
       newAppOf({ id, backend: { kind: "http", url: "http://127.0.0.1:1/", headers } }),
     );
   }
+  await stores.apps.update("echo", { backend: { kind: "guard" } });
   await stores.apps.update("words", { teamIds: ["acme", "beta"], streamTimeoutMs: 5_000 });
   await stores.apps.delete("removed");
   await writeKeys(stores, { count: keys, secretVersion });

@@ -241,7 +241,7 @@ export async function readText(stream: AsyncIterable<string>) {
 
 /** The backend as `CreateApp` takes it. */
 export function kindOf(backend: BackendRecord) {
-  if (backend.kind === "echo") throw new Error("it has no server");
+  if (backend.kind === "echo" || backend.kind === "guard") throw new Error("it has no server");
   return backend.kind === "http"
     ? ({ case: "http", value: { url: backend.url } } as const)
     : ({ case: "grpc", value: { target: backend.target } } as const);

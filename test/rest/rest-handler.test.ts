@@ -20,7 +20,7 @@ const ofAddress: LimitDecision = { ...ofTeam, limit: 60, remaining: 59 };
 const team: RateReport = { policy: "team", decision: ofTeam };
 const principal = { kind: "api_key", keyId: "k", teamId: "demo", restrictions: null } as const;
 const admitted: Admission = {
-  ...{ kind: "admitted", principal, rate: team },
+  ...{ kind: "admitted", principal, plan: "free", rate: team },
   rateNow: () => ({ ...team, decision: { ...ofTeam, remaining: 7 } }),
 };
 
@@ -42,6 +42,7 @@ async function rateHeadersOf(
   const request: HttpRequest = {
     ...{ httpVersion: "1.1", method, target: path, rawHeaders: [], header: () => undefined },
     ...{ authorizations: [], address: "192.0.2.1", isCounted: false, requestId: "r" },
+    leaveBody: () => {},
     readBody: () => ({ kind: "whole", bytes: Buffer.from(body) }),
     bodyChunks: () => ({ async *[Symbol.asyncIterator]() {}, release: () => {} }),
     ...{ signal: new AbortController().signal, reservation: unlimitedReservation },

@@ -69,6 +69,7 @@ const rate = {
 const admission: Admission = {
   kind: "admitted",
   principal: { kind: "api_key", keyId: "k", teamId: "t", restrictions: null },
+  plan: "free",
   rate,
   rateNow: () => ({ ...rate, decision: { ...rate.decision, remaining: 7 } }),
 };

@@ -12,11 +12,12 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file keyrun/v1/app.proto.
  */
 export const file_keyrun_v1_app: GenFile = /*@__PURE__*/
-  fileDesc("ChNrZXlydW4vdjEvYXBwLnByb3RvEglrZXlydW4udjEiqAIKA0FwcBIKCgJpZBgBIAEoCRIUCgxkaXNwbGF5X25hbWUYAiABKAkSJgoHYmFja2VuZBgDIAEoCzIVLmtleXJ1bi52MS5BcHBCYWNrZW5kEioKB3RpbWVvdXQYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEAoIdGVhbV9pZHMYBSADKAkSLwoLY3JlYXRlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDnN0cmVhbV90aW1lb3V0GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjUKEmJhY2tncm91bmRfdGltZW91dBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiKMAQoKQXBwQmFja2VuZBImCgRlY2hvGAEgASgLMhYua2V5cnVuLnYxLkVjaG9CYWNrZW5kSAASJgoEaHR0cBgCIAEoCzIWLmtleXJ1bi52MS5IdHRwQmFja2VuZEgAEiYKBGdycGMYAyABKAsyFi5rZXlydW4udjEuR3JwY0JhY2tlbmRIAEIGCgRraW5kIg0KC0VjaG9CYWNrZW5kIkIKC0h0dHBCYWNrZW5kEgsKA3VybBgBIAEoCRImCgdoZWFkZXJzGAIgAygLMhUua2V5cnVuLnYxLkh0dHBIZWFkZXIiLgoKSHR0cEhlYWRlchIMCgRuYW1lGAEgASgJEhIKBXZhbHVlGAIgASgJQgOAAQEiKgoLR3JwY0JhY2tlbmQSDgoGdGFyZ2V0GAEgASgJEgsKA3RscxgCIAEoCGIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("ChNrZXlydW4vdjEvYXBwLnByb3RvEglrZXlydW4udjEiqAIKA0FwcBIKCgJpZBgBIAEoCRIUCgxkaXNwbGF5X25hbWUYAiABKAkSJgoHYmFja2VuZBgDIAEoCzIVLmtleXJ1bi52MS5BcHBCYWNrZW5kEioKB3RpbWVvdXQYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEAoIdGVhbV9pZHMYBSADKAkSLwoLY3JlYXRlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDnN0cmVhbV90aW1lb3V0GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjUKEmJhY2tncm91bmRfdGltZW91dBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiK2AQoKQXBwQmFja2VuZBImCgRlY2hvGAEgASgLMhYua2V5cnVuLnYxLkVjaG9CYWNrZW5kSAASJgoEaHR0cBgCIAEoCzIWLmtleXJ1bi52MS5IdHRwQmFja2VuZEgAEiYKBGdycGMYAyABKAsyFi5rZXlydW4udjEuR3JwY0JhY2tlbmRIABIoCgVndWFyZBgEIAEoCzIXLmtleXJ1bi52MS5HdWFyZEJhY2tlbmRIAEIGCgRraW5kIg0KC0VjaG9CYWNrZW5kIkIKC0h0dHBCYWNrZW5kEgsKA3VybBgBIAEoCRImCgdoZWFkZXJzGAIgAygLMhUua2V5cnVuLnYxLkh0dHBIZWFkZXIiLgoKSHR0cEhlYWRlchIMCgRuYW1lGAEgASgJEhIKBXZhbHVlGAIgASgJQgOAAQEiKgoLR3JwY0JhY2tlbmQSDgoGdGFyZ2V0GAEgASgJEgsKA3RscxgCIAEoCCIOCgxHdWFyZEJhY2tlbmRiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
- * An app that teams run. Keyrun sends the text of each run to the app's
- * backend and answers with the text that comes back.
+ * An app that teams run, or a service that a proxy protects. Keyrun sends the
+ * text of each run to the app's backend and answers with the text that comes
+ * back.
  *
  * @generated from message keyrun.v1.App
  */
@@ -85,8 +86,9 @@ export type App = Message<"keyrun.v1.App"> & {
 };
 
 /**
- * An app that teams run. Keyrun sends the text of each run to the app's
- * backend and answers with the text that comes back.
+ * An app that teams run, or a service that a proxy protects. Keyrun sends the
+ * text of each run to the app's backend and answers with the text that comes
+ * back.
  *
  * @generated from message keyrun.v1.App
  */
@@ -196,6 +198,14 @@ export type AppBackend = Message<"keyrun.v1.AppBackend"> & {
      */
     value: GrpcBackend;
     case: "grpc";
+  } | {
+    /**
+     * No server of Keyrun's: a proxy asks Keyrun before it passes a request on.
+     *
+     * @generated from field: keyrun.v1.GuardBackend guard = 4;
+     */
+    value: GuardBackend;
+    case: "guard";
   } | { case: undefined; value?: undefined };
 };
 
@@ -225,6 +235,13 @@ export type AppBackendJson = {
    * @generated from field: keyrun.v1.GrpcBackend grpc = 3;
    */
   grpc?: GrpcBackendJson;
+
+  /**
+   * No server of Keyrun's: a proxy asks Keyrun before it passes a request on.
+   *
+   * @generated from field: keyrun.v1.GuardBackend guard = 4;
+   */
+  guard?: GuardBackendJson;
 };
 
 /**
@@ -415,4 +432,29 @@ export type GrpcBackendJson = {
  */
 export const GrpcBackendSchema: GenMessage<GrpcBackend, {jsonType: GrpcBackendJson}> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_app, 5);
+
+/**
+ * A service that a proxy protects. For each request, the proxy asks Keyrun at
+ * `/api/apps/<app_id>/guard` whether its caller may. Such an app can't be run.
+ *
+ * @generated from message keyrun.v1.GuardBackend
+ */
+export type GuardBackend = Message<"keyrun.v1.GuardBackend"> & {
+};
+
+/**
+ * A service that a proxy protects. For each request, the proxy asks Keyrun at
+ * `/api/apps/<app_id>/guard` whether its caller may. Such an app can't be run.
+ *
+ * @generated from message keyrun.v1.GuardBackend
+ */
+export type GuardBackendJson = {
+};
+
+/**
+ * Describes the message keyrun.v1.GuardBackend.
+ * Use `create(GuardBackendSchema)` to create a new message.
+ */
+export const GuardBackendSchema: GenMessage<GuardBackend, {jsonType: GuardBackendJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_app, 6);
 

@@ -180,6 +180,10 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
     return chunks;
   }
 
+  leaveBody(): void {
+    this.#body.leave();
+  }
+
   get signal(): AbortSignal {
     if (this.#end === undefined) {
       this.#end = new AbortController();

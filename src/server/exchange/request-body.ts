@@ -131,6 +131,16 @@ export class RequestBody {
   }
 
   /**
+   * Nobody reads the body. A proxy may announce a body that it never sends: what comes next on its
+   * connection is then another request, which would be taken for that body.
+   */
+  leave(): void {
+    const { req, res } = this.#incoming;
+    if (isHttp2Response(res) || req.complete) return;
+    if (declaredBytes(this.#incoming) !== 0) res.shouldKeepAlive = false;
+  }
+
+  /**
    * Called with the response. Reads and drops the rest, so that the sender can finish and read the
    * response: if its upload were cut off, it would see a network error and upload again. Past the
    * bounds the connection closes, or over HTTP/2 the stream. Returns whether the connection would

@@ -28,7 +28,7 @@ test.each<[string, string[], string[]]>([
     ["--json", "--team", "--label", "--expires", "--app", "--requests-per-minute", "--help"],
   ],
   ["an option that may be repeated, again", ["apps", "create", "x", "--team", "demo", "--te"], ["--team"]],
-  ["the choices of an option", ["apps", "create", "x", "--backend", ""], ["echo", "http", "grpc"]],
+  ["the choices of an option", ["apps", "create", "x", "--backend", ""], ["echo", "http", "grpc", "guard"]],
   ["the choices of an argument", ["teams", "set-plan", "demo", "p"], ["pro"]],
   ["teams for --team", ["keys", "list", "--team", ""], ["acme", "demo"]],
   ["teams for --team=, as bash hands it over", ["keys", "list", "--team", "=", "a"], ["acme"]],

@@ -39,6 +39,7 @@ function callOf({
     rawHeaders: [],
     header: (name) => (name === "grpc-timeout" ? timeout : undefined),
     authorizations: [],
+    leaveBody: () => {},
     address: "192.0.2.1",
     isCounted: false,
     requestId: "req",
