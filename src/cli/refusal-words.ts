@@ -174,34 +174,25 @@ function inOptions(words: string, field: string, command: Command): string {
     ...command.options.map(({ long }) => long),
     ...command.registeredArguments.map((argument) => `<${argument.name()}>`),
   ]);
-  const names = fillers.find(([form]) => form.test(field))?.[1] ?? [];
+  const last = field.slice(field.lastIndexOf(".") + 1);
+  const names = fillers.flatMap(([form, filler]) => (form.test(field) ? filler : []));
+  names.push(`--${last.replaceAll("_", "-")}`, `<${last}>`);
   const name = names.find((candidate) => known.has(candidate));
   if (name === undefined) return words;
   const begins = [`${field} `, `${field}:`].some((head) => words.startsWith(head));
   return begins ? name + words.slice(field.length) : `${name}: ${words}`;
 }
 
-/** The options and arguments that fill a field, by the end of the field's path. */
-const fillers: readonly (readonly [RegExp, readonly string[]])[] = [
-  [/(^|\.)display_name$/, ["--name"]],
-  [/(^|\.)label$/, ["--label"]],
-  [/(^|\.)query$/, ["--search"]],
-  [/^expire_time$/, ["--expires"]],
-  [/^start_time$/, ["--since"]],
-  [/^overlap$/, ["--overlap"]],
-  [/(^|\.)email$/, ["<email>"]],
-  [/(^|\.)plan$/, ["--plan", "<plan>"]],
-  [/(^|\.)(team\.id|team_ids?(\[\d+\])?)$/, ["--team", "<team_id>"]],
-  [/(^|\.)(app\.id|app_id)$/, ["<app_id>"]],
-  [/^name$/, ["<name>"]],
-  [/^role$/, ["--role"]],
-  [/(^|\.)app_ids$/, ["--app"]],
-  [/(^|\.)requests_per_minute$/, ["--requests-per-minute"]],
-  [/(^|\.)key_id$/, ["<key>"]],
-  [/(^|\.)url$/, ["--url"]],
-  [/(^|\.)headers(\[\d+\].*)?$/, ["--header"]],
-  [/(^|\.)target$/, ["--target"]],
-  [/(^|\.)timeout$/, ["--timeout"]],
-  [/(^|\.)stream_timeout$/, ["--stream-timeout"]],
-  [/(^|\.)background_timeout$/, ["--background-timeout"]],
+/** Of the fields whose option or argument has another name, by the end of the field's path. */
+const fillers: readonly (readonly [RegExp, string])[] = [
+  [/(^|\.)display_name$/, "--name"],
+  [/(^|\.)query$/, "--search"],
+  [/^expire_time$/, "--expires"],
+  [/^start_time$/, "--since"],
+  [/(^|\.)(team\.id|team_ids?(\[\d+\])?)$/, "--team"],
+  [/(^|\.)team\.id$/, "<team_id>"],
+  [/(^|\.)app\.id$/, "<app_id>"],
+  [/(^|\.)app_ids$/, "--app"],
+  [/(^|\.)key_id$/, "<key>"],
+  [/(^|\.)headers(\[\d+\].*)?$/, "--header"],
 ];
