@@ -1,17 +1,16 @@
 /** What is said of a key over the wire, and what a call about one is refused with. */
 
-import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { type KeySchema, KeyState } from "#gen/keyrun/v1/key_pb.ts";
+import { type Key, KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
 import type { KeyRecord } from "./key-store.ts";
 import { isKeyId } from "./key-value.ts";
 
 /**
  * A stored key as callers see it: without the digest, the secret's version or anything that helps
- * to guess the value.
+ * to guess the value. A field of the message that is not named here does not compile.
  */
-export function keyMessage(key: KeyRecord): MessageInitShape<typeof KeySchema> {
+export function keyMessage(key: KeyRecord) {
   return {
     id: key.id,
     teamId: key.teamId,
@@ -19,17 +18,22 @@ export function keyMessage(key: KeyRecord): MessageInitShape<typeof KeySchema> {
     redactedValue: key.redactedValue,
     createTime: timestampFromMs(key.createTimeMs),
     createdBy: key.createdBy,
-    ...(key.lastUseTimeMs !== null && { lastUseTime: timestampFromMs(key.lastUseTimeMs) }),
-    ...(key.revokeTimeMs !== null && { revokeTime: timestampFromMs(key.revokeTimeMs) }),
+    lastUseTime: timeOf(key.lastUseTimeMs),
+    revokeTime: timeOf(key.revokeTimeMs),
     revokedBy: key.revokedBy ?? "",
     state: stateOf(key),
     requestId: key.requestId ?? "",
-    ...(key.expireTimeMs !== null && { expireTime: timestampFromMs(key.expireTimeMs) }),
+    expireTime: timeOf(key.expireTimeMs),
     replacesKeyId: key.replacesKeyId ?? "",
     replacedByKeyId: key.replacedByKeyId ?? "",
     appIds: [...key.appIds],
-    ...(key.requestsPerMinute !== null && { requestsPerMinute: key.requestsPerMinute }),
-  };
+    requestsPerMinute: key.requestsPerMinute ?? undefined,
+  } satisfies Record<Exclude<keyof Key, `$${string}`>, unknown>;
+}
+
+/** Absent where there is none. */
+function timeOf(ms: number | null) {
+  return ms === null ? undefined : timestampFromMs(ms);
 }
 
 function stateOf({ revokeTimeMs, expiredTimeMs }: KeyRecord): KeyState {

@@ -55,12 +55,14 @@ export function createKeyService(
   return {
     async createKey(request, { principal }) {
       const team = await requireTeam(teams, request.teamId);
-      const label = readLabel(request.label, "label");
-      const requestId = readRequestId(request.requestId);
-      const restrictions = await parts.readRestrictions(request, team);
-      const expireTimeMs = readNewExpireTime(request.expireTime, parts.clock.unixMs());
-      const order = { teamId: team.id, label, requestId, expireTimeMs, by: principal, restrictions };
-      const { key, value } = await keyring.create(order);
+      const facts = {
+        teamId: team.id,
+        label: readLabel(request.label, "label"),
+        requestId: readRequestId(request.requestId),
+        ...(await parts.readRestrictions(request, team)),
+        expireTimeMs: readNewExpireTime(request.expireTime, parts.clock.unixMs()),
+      };
+      const { key, value } = await keyring.create(facts, principal);
       return { key: keyMessage(key), value };
     },
     listKeys: createListKeys(parts),

@@ -4,7 +4,7 @@
  */
 
 import { noteSubject } from "../audit/pending-change.ts";
-import type { KeyEvidence, KeyRestrictions } from "../auth/key-evidence.ts";
+import type { KeyEvidence } from "../auth/key-evidence.ts";
 import { actorOf, type Principal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomBytes } from "../base/ids.ts";
@@ -25,7 +25,7 @@ import { evidenceOf } from "./verify-key.ts";
 /** The use cases of a team's keys. */
 export interface Keyring {
   /** Creates a key. `value` is the only copy of the full value that there will ever be. */
-  create(order: NewKeyOrder): Promise<MintedKey>;
+  create(facts: KeyFacts, by: Principal): Promise<{ readonly key: KeyRecord; readonly value: string }>;
   /** As `KeyStore.list`, with the last uses that are not written yet. */
   readonly list: KeyStore["list"];
   readonly placeOf: KeyStore["placeOf"];
@@ -97,8 +97,9 @@ export function createKeyring(parts: KeyringParts): Keyring {
   }
 
   return {
-    async create(order) {
-      const { key, value } = mintKey(parts, order);
+    async create(facts, by) {
+      const { minted, value } = mintKey(parts, by);
+      const key: KeyRecord = { ...facts, ...minted };
       noteSubject({ target: key.id });
       const outcome = await whileTeamsStay(
         teams,
@@ -151,48 +152,31 @@ interface NewKeyParts {
   readonly randomBytes: RandomBytes;
 }
 
-/** What a new key is to be. */
-interface NewKeyOrder {
-  readonly teamId: string;
-  readonly label: string;
-  readonly requestId: string | null;
-  /** Null: it does not expire. */
-  readonly expireTimeMs: number | null;
-  readonly by: Principal;
-  /** Null: the key may do all that its team may. */
-  readonly restrictions: KeyRestrictions | null;
-}
+/** What is chosen for a key: all of its record that it does not begin with by itself. */
+type KeyFacts = Omit<KeyRecord, keyof ReturnType<typeof mintKey>["minted"]>;
 
-/** A key that is not stored yet, and the only copy of its full value. */
-interface MintedKey {
-  readonly key: KeyRecord;
-  readonly value: string;
-}
-
-export function mintKey({ clock, form, secrets, randomBytes }: NewKeyParts, order: NewKeyOrder): MintedKey {
+/**
+ * What every key begins with, whatever it is for, and the only copy of its full value. A successor
+ * has all other fields from the key that it replaces.
+ */
+export function mintKey({ clock, form, secrets, randomBytes }: NewKeyParts, by: Principal) {
   const { id, value } = form.mint(randomBytes);
-  const key: KeyRecord = {
+  const minted = {
     id,
-    teamId: order.teamId,
-    label: order.label,
     redactedValue: redactKeyValue(value),
     digest: secrets.digestNewest(value).toString("base64url"),
     secretVersion: secrets.newestVersion,
-    requestId: order.requestId,
     createTimeMs: clock.unixMs(),
-    createdBy: actorOf(order.by),
+    createdBy: actorOf(by),
     lastUseTimeMs: null,
     revokeTimeMs: null,
     revokedBy: null,
-    expireTimeMs: order.expireTimeMs,
     expiredTimeMs: null,
     replacesKeyId: null,
     replacedByKeyId: null,
     firstKeyId: null,
     pendingSinceMs: null,
-    appIds: order.restrictions?.appIds ?? [],
-    requestsPerMinute: order.restrictions?.requestsPerMinute ?? null,
     version: 1,
-  };
-  return { key, value };
+  } satisfies Partial<KeyRecord>;
+  return { minted, value };
 }

@@ -1,17 +1,17 @@
 import type { CreateKeyRequest } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { AppRecord } from "../apps/app-store.ts";
-import type { KeyRestrictions } from "../auth/key-evidence.ts";
 import { isResourceId } from "../base/fields.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { cutText, fail } from "../refusal/refusal.ts";
 import type { PlanName } from "../settings/config.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
+import type { KeyRecord } from "./key-store.ts";
 
-/** Reads what a new key of the team is restricted to; null: it may do all that its team may. */
+/** Reads what a new key of the team is restricted to. */
 export type ReadRestrictions = (
   request: Pick<CreateKeyRequest, "appIds" | "requestsPerMinute">,
   team: TeamRecord,
-) => Promise<KeyRestrictions | null>;
+) => Promise<Pick<KeyRecord, "appIds" | "requestsPerMinute">>;
 
 /** The apps that one key may be restricted to. */
 export const restrictedAppsMax = 100;
@@ -50,7 +50,7 @@ export function createReadRestrictions({
       const named = cutText(unknown, appIdBytesMax);
       throw wrong("app_ids", `app_ids: team \`${team.id}\` has no app \`${named}\`.`);
     }
-    return appIds.length === 0 && requestsPerMinute === null ? null : { appIds, requestsPerMinute };
+    return { appIds, requestsPerMinute };
   };
 }
 

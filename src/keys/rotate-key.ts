@@ -107,20 +107,16 @@ function orderOf(
     readonly nowMs: number;
   },
 ) {
-  const { teamId, label, expireTimeMs, appIds, requestsPerMinute } = old;
+  const { teamId, expireTimeMs } = old;
   // An update may have left the old key less than a new one must have.
   const spanMs = Math.max((expireTimeMs ?? 0) - old.createTimeMs, keyLifeBounds.expiryMsMin);
   const spanEndMs = expireTimeMs === null ? null : nowMs + spanMs;
-  const { key, value } = mintKey(parts, {
-    teamId,
-    label,
+  const { minted, value } = mintKey(parts, by);
+  const successor: KeyRecord = {
+    ...old,
+    ...minted,
     requestId,
     expireTimeMs: spanEndMs,
-    by,
-    restrictions: { appIds, requestsPerMinute },
-  });
-  const successor: KeyRecord = {
-    ...key,
     replacesKeyId: old.id,
     firstKeyId: old.firstKeyId ?? old.id,
     version: successorVersion,

@@ -51,8 +51,8 @@ export const mutants: readonly Mutant[] = [
   {
     fault: "a rotated key loses its restrictions",
     file: "src/keys/rotate-key.ts",
-    text: "restrictions: { appIds, requestsPerMinute },",
-    by: "restrictions: null,",
+    text: "expireTimeMs: spanEndMs,",
+    by: "expireTimeMs: spanEndMs, appIds: [], requestsPerMinute: null,",
     test: "test/keys/rotate-key.test.ts",
   },
   {

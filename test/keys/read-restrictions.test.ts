@@ -13,8 +13,8 @@ const read = createReadRestrictions({
 });
 const team = teamRecordOf({ id: "demo" });
 
-test("a key without restrictions has none: it is made as ever, also while a fleet is upgraded", async () => {
-  expect(await read({ appIds: [] }, team)).toBeNull();
+test("a key is restricted to what is asked for, and to nothing where nothing is", async () => {
+  expect(await read({ appIds: [] }, team)).toEqual({ appIds: [], requestsPerMinute: null });
   expect(await read({ appIds: ["echo"] }, team)).toEqual({ appIds: ["echo"], requestsPerMinute: null });
   expect(await read({ appIds: [], requestsPerMinute: 5 }, team)).toEqual({
     appIds: [],
