@@ -1,27 +1,31 @@
 /** An event of the audit log, its bounds, and the port of the store. */
 
+import { z } from "zod";
+import { filled, timeMs } from "../base/record-fields.ts";
+
 /** A change, or the refused attempt at one. Texts are empty where there is nothing to say. */
-export interface AuditEvent {
-  readonly id: string;
-  readonly timeMs: number;
-  readonly actor: string;
-  readonly address: string;
+export const auditRecord = z.strictObject({
+  id: filled,
+  timeMs,
+  actor: filled,
+  address: z.string(),
   /** What the actor used; `none` if Keyrun did it by itself. */
-  readonly channel: "none" | "screen" | "command_line" | "rpc";
-  readonly action: string;
-  readonly teamId: string;
+  channel: z.enum(["none", "screen", "command_line", "rpc"]),
+  action: filled,
+  teamId: z.string(),
   /** What it was done to. Never what a caller sent as an id, if that has not the form of one. */
-  readonly target: string;
+  target: z.string(),
   /** What exactly: `name=value` pairs with a space between two. Nothing in it is a free text. */
-  readonly detail: string;
-  readonly requestId: string;
+  detail: z.string(),
+  requestId: z.string(),
   /** What became of it. A change that was begun is unknown until it has ended. */
-  readonly outcome: "done" | "refused" | "unknown";
+  outcome: z.enum(["done", "refused", "unknown"]),
   /** The reason of a refusal. */
-  readonly reason: string;
+  reason: z.string(),
   /** How many attempts it stands for. */
-  readonly count: number;
-}
+  count: z.int().positive(),
+});
+export type AuditEvent = Readonly<z.infer<typeof auditRecord>>;
 
 /** The event of a change under way, which the store writes. */
 export interface PendingEvent {

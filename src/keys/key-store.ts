@@ -3,44 +3,48 @@
  * `test/contract` holds both to each sentence.
  */
 
+import { z } from "zod";
+import { filled, timeMs, version } from "../base/record-fields.ts";
+
 /** A key as it is stored. It holds a keyed digest of the full value, never the value. */
-export interface KeyRecord {
-  readonly id: string;
-  readonly teamId: string;
+export const keyRecord = z.strictObject({
+  id: filled,
+  teamId: filled,
   /** Empty where the key has no label. */
-  readonly label: string;
-  readonly redactedValue: string;
+  label: z.string(),
+  redactedValue: z.string(),
   /** HMAC-SHA-256 of the full value, base64url. */
-  readonly digest: string;
+  digest: filled,
   /** Which service secret made `digest`. */
-  readonly secretVersion: string;
-  readonly requestId: string | null;
-  readonly createTimeMs: number;
-  readonly createdBy: string;
-  readonly lastUseTimeMs: number | null;
-  readonly revokeTimeMs: number | null;
-  readonly revokedBy: string | null;
+  secretVersion: filled,
+  requestId: filled.nullable(),
+  createTimeMs: timeMs,
+  createdBy: z.string(),
+  lastUseTimeMs: timeMs.nullable(),
+  revokeTimeMs: timeMs.nullable(),
+  revokedBy: z.string().nullable(),
   /** From when on the key is refused; null: it does not expire. */
-  readonly expireTimeMs: number | null;
+  expireTimeMs: timeMs.nullable(),
   /** When a sweep marked the key as expired. From then on it is final, whatever the clock does. */
-  readonly expiredTimeMs: number | null;
+  expiredTimeMs: timeMs.nullable(),
   /** The key that this one replaces, and the one that replaces it; null where there is none. */
-  readonly replacesKeyId: string | null;
-  readonly replacedByKeyId: string | null;
+  replacesKeyId: filled.nullable(),
+  replacedByKeyId: filled.nullable(),
   /**
    * The first key of the rotations that led to this one; null where it is the first. Keys with one
    * first key count as one among the team's active keys.
    */
-  readonly firstKeyId: string | null;
+  firstKeyId: filled.nullable(),
   /** Since when the key waits for its predecessor to name it. Until then it can't be used. */
-  readonly pendingSinceMs: number | null;
+  pendingSinceMs: timeMs.nullable(),
   /** The only apps that the key may run; all of its team's where it is empty. */
-  readonly appIds: readonly string[];
+  appIds: z.array(filled).readonly(),
   /** How many requests a minute the key may make; null: only the team's limit counts. */
-  readonly requestsPerMinute: number | null;
+  requestsPerMinute: z.int().positive().nullable(),
   /** The version that floors compare: 1 at first. It grows with every change but a use. */
-  readonly version: number;
-}
+  version,
+});
+export type KeyRecord = Readonly<z.infer<typeof keyRecord>>;
 
 /** Where the next page of a list starts: after the key with this time and id. */
 export interface KeyCursor {

@@ -1,29 +1,32 @@
 /** A service token, its bounds, and the port of the store. */
 
-import type { ServiceRole } from "../auth/require-service.ts";
+import { z } from "zod";
+import { serviceRoles } from "../auth/require-service.ts";
+import { filled, timeMs, version } from "../base/record-fields.ts";
 
 /** A service token as it is stored. It holds a keyed digest of the full value, never the value. */
-export interface ServiceTokenRecord {
-  readonly id: string;
+export const serviceTokenRecord = z.strictObject({
+  id: filled,
   /** No two accepted tokens have the same name. */
-  readonly name: string;
-  readonly role: ServiceRole;
+  name: filled,
+  role: z.enum(serviceRoles),
   /** The only teams that the service may manage. Empty for roles that are not limited to teams. */
-  readonly teamIds: readonly string[];
-  readonly redactedValue: string;
+  teamIds: z.array(filled).readonly(),
+  redactedValue: z.string(),
   /** HMAC-SHA-256 of the full value, base64url. */
-  readonly digest: string;
+  digest: filled,
   /** Which service secret made `digest`. */
-  readonly secretVersion: string;
-  readonly createTimeMs: number;
-  readonly createdBy: string;
-  readonly lastUseTimeMs: number | null;
+  secretVersion: filled,
+  createTimeMs: timeMs,
+  createdBy: z.string(),
+  lastUseTimeMs: timeMs.nullable(),
   /** Null: the token is accepted. */
-  readonly revokeTimeMs: number | null;
-  readonly revokedBy: string | null;
+  revokeTimeMs: timeMs.nullable(),
+  revokedBy: z.string().nullable(),
   /** The version that floors compare: 1 at first. It grows with every change but a use. */
-  readonly version: number;
-}
+  version,
+});
+export type ServiceTokenRecord = Readonly<z.infer<typeof serviceTokenRecord>>;
 
 /** Where the next page of a list starts: after the token with this time and id. */
 export interface ServiceTokenCursor {

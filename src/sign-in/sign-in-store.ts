@@ -1,23 +1,27 @@
 /** The ports of `sign-in/`: stored sessions and users. */
 
+import { z } from "zod";
+import { filled, timeMs } from "../base/record-fields.ts";
+
 /** A session as it is stored. It holds a hash of the browser's token, never the token. */
-export interface SessionRecord {
+export const sessionRecord = z.strictObject({
   /** SHA-256 of the token, base64url. It is the session's id and can't be used to sign in. */
-  readonly idHash: string;
+  idHash: filled,
   /**
    * With `subject`, the person who signed in. An e-mail may pass to another person; these two never
    * do.
    */
-  readonly issuer: string;
-  readonly subject: string;
+  issuer: filled,
+  subject: filled,
   /** In lower case, and verified by the issuer. */
-  readonly email: string;
-  readonly createTimeMs: number;
+  email: filled,
+  createTimeMs: timeMs,
   /** When the person last did something. Requests that the screen sends by itself do not count. */
-  readonly lastActiveTimeMs: number;
+  lastActiveTimeMs: timeMs,
   /** When the session ends, even if it is active. */
-  readonly expireTimeMs: number;
-}
+  expireTimeMs: timeMs,
+});
+export type SessionRecord = Readonly<z.infer<typeof sessionRecord>>;
 
 /** The sessions of all people who are signed in. Promises as in `KeyStore`. */
 export interface SessionStore {
@@ -43,12 +47,13 @@ export interface SessionStore {
  * The owner of an e-mail. A user is a subject of an issuer, and no other subject of that issuer can
  * have the same e-mail.
  */
-export interface UserRecord {
+export const userRecord = z.strictObject({
   /** In lower case. */
-  readonly email: string;
-  readonly issuer: string;
-  readonly subject: string;
-}
+  email: filled,
+  issuer: filled,
+  subject: filled,
+});
+export type UserRecord = Readonly<z.infer<typeof userRecord>>;
 
 /** Which user each e-mail belongs to. Promises as in `KeyStore`. */
 export interface UserStore {

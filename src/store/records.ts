@@ -1,15 +1,14 @@
 import { z } from "zod";
 import type { AppRecord, BackendRecord } from "../apps/app-store.ts";
-import type { AuditEvent } from "../audit/audit-store.ts";
-import { serviceRoles } from "../auth/require-service.ts";
-import type { KeyRecord } from "../keys/key-store.ts";
+import { auditRecord } from "../audit/audit-store.ts";
+import { filled, timeMs, version } from "../base/record-fields.ts";
+import { keyRecord } from "../keys/key-store.ts";
 import { fail } from "../refusal/refusal.ts";
 import type { BackgroundRecord } from "../run/background/background-store.ts";
 import type { RecordTotals, RunRecord } from "../run/idempotency/run-record-store.ts";
-import type { ServiceTokenRecord } from "../service-tokens/service-token-store.ts";
-import { planNames } from "../settings/config.ts";
-import type { SessionRecord, UserRecord } from "../sign-in/sign-in-store.ts";
-import type { MemberRecord, TeamRecord } from "../teams/team-store.ts";
+import { serviceTokenRecord } from "../service-tokens/service-token-store.ts";
+import { userRecord } from "../sign-in/sign-in-store.ts";
+import { memberRecord, teamRecord } from "../teams/team-store.ts";
 import type { UsageDay, UsageHour } from "../usage/usage-store.ts";
 
 /** The private cause of a record that does not fit. It names fields, never their values. */
@@ -29,57 +28,6 @@ export function checkRecord<T>(schema: z.ZodType<T>, value: unknown, place: stri
     cause: new RecordMisfit(`${place} does not fit the store's schema at ${paths.join(", ")}`),
   });
 }
-
-const timeMs = z.int().nonnegative();
-const version = z.int().positive();
-
-export const keyShape = {
-  teamId: z.string().min(1),
-  label: z.string(),
-  redactedValue: z.string(),
-  digest: z.string().min(1),
-  secretVersion: z.string().min(1),
-  requestId: z.string().min(1).nullable(),
-  createTimeMs: timeMs,
-  createdBy: z.string(),
-  lastUseTimeMs: timeMs.nullable(),
-  revokeTimeMs: timeMs.nullable(),
-  revokedBy: z.string().nullable(),
-  expireTimeMs: timeMs.nullable(),
-  expiredTimeMs: timeMs.nullable(),
-  replacesKeyId: z.string().min(1).nullable(),
-  replacedByKeyId: z.string().min(1).nullable(),
-  firstKeyId: z.string().min(1).nullable(),
-  pendingSinceMs: timeMs.nullable(),
-  appIds: z.array(z.string().min(1)),
-  requestsPerMinute: z.int().positive().nullable(),
-  version,
-};
-
-export const serviceTokenShape = {
-  name: z.string().min(1),
-  role: z.enum(serviceRoles),
-  teamIds: z.array(z.string().min(1)),
-  redactedValue: z.string(),
-  digest: z.string().min(1),
-  secretVersion: z.string().min(1),
-  createTimeMs: timeMs,
-  createdBy: z.string(),
-  lastUseTimeMs: timeMs.nullable(),
-  revokeTimeMs: timeMs.nullable(),
-  revokedBy: z.string().nullable(),
-  version,
-};
-
-export const teamShape = {
-  displayName: z.string(),
-  plan: z.enum(planNames),
-  createTimeMs: timeMs,
-  state: z.enum(["active", "ending"]),
-  version,
-};
-
-export const memberShape = { teamId: z.string().min(1), email: z.string().min(1), createTimeMs: timeMs };
 
 // A newer instance of a fleet may have added a field, which is ignored.
 const backend: z.ZodType<BackendRecord> = z.discriminatedUnion("kind", [
@@ -102,15 +50,6 @@ export const appShape = {
   teamIds: z.array(z.string().min(1)),
   createTimeMs: timeMs,
   version,
-};
-
-export const sessionShape = {
-  issuer: z.string().min(1),
-  subject: z.string().min(1),
-  email: z.string().min(1),
-  createTimeMs: timeMs,
-  lastActiveTimeMs: timeMs,
-  expireTimeMs: timeMs,
 };
 
 export const runRecordShape = {
@@ -144,43 +83,13 @@ const usageCounts = {
   appMs: z.int().nonnegative(),
 };
 const usageShape = { teamId: z.string().min(1), keyId: z.string().min(1), startTimeMs: timeMs };
-export const auditShape = {
-  timeMs,
-  actor: z.string().min(1),
-  address: z.string(),
-  channel: z.enum(["none", "screen", "command_line", "rpc"]),
-  action: z.string().min(1),
-  teamId: z.string(),
-  target: z.string(),
-  detail: z.string(),
-  requestId: z.string(),
-  outcome: z.enum(["done", "refused", "unknown"]),
-  reason: z.string(),
-  count: z.int().positive(),
-};
-
-export const userShape = { issuer: z.string().min(1), subject: z.string().min(1) };
-
-const id = z.string().min(1);
 
 // A field that is added to a record's type does not compile until its shape has it. Both stores are
 // made of the shapes.
-export const keyRecord = z.strictObject({ id, ...keyShape }) satisfies z.ZodType<KeyRecord>;
-export const serviceTokenRecord = z.strictObject({
-  id,
-  ...serviceTokenShape,
-}) satisfies z.ZodType<ServiceTokenRecord>;
-export const teamRecord = z.strictObject({ id, ...teamShape }) satisfies z.ZodType<TeamRecord>;
-export const memberRecord = z.strictObject(memberShape) satisfies z.ZodType<MemberRecord>;
-export const appRecord = z.strictObject({ id, ...appShape }) satisfies z.ZodType<AppRecord>;
-export const sessionRecord = z.strictObject({
-  idHash: id,
-  ...sessionShape,
-}) satisfies z.ZodType<SessionRecord>;
-export const userRecord = z.strictObject({ email: id, ...userShape }) satisfies z.ZodType<UserRecord>;
-export const runRecord = z.strictObject({ id, ...runRecordShape }) satisfies z.ZodType<RunRecord>;
+export const appRecord = z.strictObject({ id: filled, ...appShape }) satisfies z.ZodType<AppRecord>;
+export const runRecord = z.strictObject({ id: filled, ...runRecordShape }) satisfies z.ZodType<RunRecord>;
 export const backgroundRecord = z.strictObject({
-  id,
+  id: filled,
   ...backgroundShape,
 }) satisfies z.ZodType<BackgroundRecord>;
 export const usageHourRecord = z.strictObject({
@@ -192,7 +101,6 @@ export const usageDayRecord = z.strictObject({
   ...usageShape,
   ...usageCounts,
 }) satisfies z.ZodType<UsageDay>;
-export const auditRecord = z.strictObject({ id, ...auditShape }) satisfies z.ZodType<AuditEvent>;
 
 /** A deleted team or app keeps its version, which goes on where its id is used again. */
 const tombstone = { deleted: z.boolean() };
@@ -204,7 +112,7 @@ const tombstone = { deleted: z.boolean() };
 export const copiedShapes = {
   teams: teamRecord.extend(tombstone),
   members: memberRecord,
-  preview: z.strictObject({ email: id }),
+  preview: z.strictObject({ email: filled }),
   users: userRecord,
   apps: appRecord.extend(tombstone),
   keys: keyRecord,

@@ -1,20 +1,23 @@
 /** Teams, their members, and who has preview access: the records and the ports of the store. */
 
-import type { PlanName } from "../settings/config.ts";
+import { z } from "zod";
+import { filled, timeMs, version } from "../base/record-fields.ts";
+import { planNames } from "../settings/config.ts";
 
-export interface TeamRecord {
-  readonly id: string;
-  readonly displayName: string;
-  readonly plan: PlanName;
-  readonly createTimeMs: number;
+export const teamRecord = z.strictObject({
+  id: filled,
+  displayName: z.string(),
+  plan: z.enum(planNames),
+  createTimeMs: timeMs,
   /** `ending` from the beginning of its deletion on: it gets nothing new then. */
-  readonly state: "active" | "ending";
+  state: z.enum(["active", "ending"]),
   /**
    * The version that floors compare. It grows with every change, also when the team is deleted and
    * created anew.
    */
-  readonly version: number;
-}
+  version,
+});
+export type TeamRecord = Readonly<z.infer<typeof teamRecord>>;
 
 /** The input of `insert`: the store sets the state and the version. */
 export type NewTeam = Omit<TeamRecord, "state" | "version">;
@@ -52,12 +55,13 @@ export interface TeamStore {
   deletedVersion(teamId: string): Promise<number | undefined>;
 }
 
-export interface MemberRecord {
-  readonly teamId: string;
+export const memberRecord = z.strictObject({
+  teamId: filled,
   /** In lower case. */
-  readonly email: string;
-  readonly createTimeMs: number;
-}
+  email: filled,
+  createTimeMs: timeMs,
+});
+export type MemberRecord = Readonly<z.infer<typeof memberRecord>>;
 
 /** The members of each team. Promises as in `KeyStore`. It does not check that the team exists. */
 export interface MemberStore {

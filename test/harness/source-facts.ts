@@ -20,8 +20,6 @@ export interface SourceFacts {
 
 export interface ImportFact {
   readonly specifier: string;
-  /** Whether the import disappears when the types are stripped. */
-  readonly typeOnly: boolean;
   readonly names: readonly string[];
   /** What the file itself calls them. */
   readonly locals: readonly string[];
@@ -58,13 +56,11 @@ export function readFacts(path: string, text: string): SourceFacts {
     imports: [
       ...module.staticImports.map(({ moduleRequest, entries }) => ({
         specifier: moduleRequest.value,
-        typeOnly: entries.length > 0 && entries.every(({ isType }) => isType),
         names: entries.map(({ importName }) => importName.name ?? "*"),
         locals: entries.map(({ localName }) => localName.value),
       })),
       ...module.dynamicImports.map(({ moduleRequest: { start, end } }) => ({
         specifier: text.slice(start + 1, end - 1),
-        typeOnly: false,
         names: ["*"],
         locals: [],
       })),

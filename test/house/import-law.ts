@@ -75,7 +75,7 @@ const randomPlaces = [
   "src/cli/secrets.ts",
 ];
 
-/** Says who may open a store: the only code, and not just types, that a store may import. */
+/** Says who may open a store: the only code beside the ports that a store may import. */
 const codeForStores = ["src/fleet/alone.ts"];
 
 const fileLinesMax = 400;
@@ -94,13 +94,13 @@ function orderViolations(file: SourceFacts): string[] {
   const own = stageOf(file.path);
   const rank = rankOf(own);
   if (rank < 0) return [`${file.path}: the law has no stage for it; give "${own}" a line in import-law.ts.`];
-  return file.imports.flatMap(({ specifier, typeOnly }) => {
+  return file.imports.flatMap(({ specifier }) => {
     const target = importedPath(file.path, specifier);
     if (target === undefined) return [];
     const stage = stageOf(target);
     const edge = `${file.path} imports ${target}`;
-    if (own === "store" && storeReaches(target, typeOnly)) {
-      return [`${edge}: a store sees only the ports and their types.`];
+    if (own === "store" && storeReaches(target)) {
+      return [`${edge}: a store sees only the ports.`];
     }
     if (own.startsWith("packages/") && stage !== own) {
       return [`${edge}: a package knows nothing of Keyrun; hand it in.`];
@@ -123,10 +123,10 @@ function rankOf(stage: string): number {
   return stages.findIndex((line) => line.includes(stage));
 }
 
-function storeReaches(target: string, typeOnly: boolean): boolean {
+function storeReaches(target: string): boolean {
   if (codeForStores.includes(target)) return false;
   const isPorts = /^src\/(limit|teams|apps|keys|usage|service-tokens|run|fleet|sign-in)\//.test(target);
-  return isPorts && !(typeOnly && target.endsWith("-store.ts"));
+  return isPorts && !target.endsWith("-store.ts");
 }
 
 function crossesStores(from: string, target: string): boolean {

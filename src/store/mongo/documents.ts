@@ -5,29 +5,21 @@
 
 import type { Collection, Db } from "mongodb";
 import { z } from "zod";
+import { auditRecord } from "../../audit/audit-store.ts";
+import { filled as id } from "../../base/record-fields.ts";
+import { keyRecord } from "../../keys/key-store.ts";
+import { serviceTokenRecord } from "../../service-tokens/service-token-store.ts";
+import { sessionRecord, userRecord } from "../../sign-in/sign-in-store.ts";
+import { memberRecord, teamRecord } from "../../teams/team-store.ts";
 import type { UsageDay } from "../../usage/usage-store.ts";
-import {
-  appShape,
-  auditShape,
-  backgroundShape,
-  keyShape,
-  memberShape,
-  runRecordShape,
-  serviceTokenShape,
-  sessionShape,
-  teamShape,
-  userShape,
-} from "../records.ts";
+import { appShape, backgroundShape, runRecordShape } from "../records.ts";
 import type { ControlDocument } from "./control-document.ts";
-
-const id = z.string().min(1);
 
 /**
  * `slot` and `requestKey` have unique indexes; `key-documents.ts` describes their values.
  */
-export const keyDocument = z.strictObject({
+export const keyDocument = keyRecord.omit({ id: true }).extend({
   _id: id,
-  ...keyShape,
   /** The label in the form of `searchForm`, for searches. */
   labelFolded: z.string(),
   slot: z.string().min(1),
@@ -37,12 +29,9 @@ export type KeyDocument = z.infer<typeof keyDocument>;
 export const storedKey = keyDocument.strip();
 
 /** `slot` and `nameKey` have unique indexes; `service-token-store.ts` describes their values. */
-export const serviceTokenDocument = z.strictObject({
-  _id: id,
-  ...serviceTokenShape,
-  slot: z.string().min(1),
-  nameKey: z.string().min(1),
-});
+export const serviceTokenDocument = serviceTokenRecord
+  .omit({ id: true })
+  .extend({ _id: id, slot: z.string().min(1), nameKey: z.string().min(1) });
 export type ServiceTokenDocument = z.infer<typeof serviceTokenDocument>;
 export const storedServiceToken = serviceTokenDocument.strip();
 
@@ -50,11 +39,11 @@ export const storedServiceToken = serviceTokenDocument.strip();
  * A deleted team stays as a document without its facts, so that the version goes up where the id is
  * used again.
  */
-export const teamDocument = z.strictObject({ _id: id, ...teamShape, deleted: z.boolean() });
+export const teamDocument = teamRecord.omit({ id: true }).extend({ _id: id, deleted: z.boolean() });
 export type TeamDocument = z.infer<typeof teamDocument>;
 export const storedTeam = teamDocument.strip();
 
-export const memberDocument = z.strictObject({ _id: id, ...memberShape });
+export const memberDocument = memberRecord.extend({ _id: id });
 export type MemberDocument = z.infer<typeof memberDocument>;
 export const storedMember = memberDocument.strip();
 
@@ -73,12 +62,12 @@ export type AppDocument = z.infer<typeof appDocument>;
 export const storedApp = appDocument.strip();
 
 /** The hash of the token is the id. */
-export const sessionDocument = z.strictObject({ _id: id, ...sessionShape });
+export const sessionDocument = sessionRecord.omit({ idHash: true }).extend({ _id: id });
 export type SessionDocument = z.infer<typeof sessionDocument>;
 export const storedSession = sessionDocument.strip();
 
 /** The e-mail is the id. */
-export const userDocument = z.object({ _id: id, ...userShape });
+export const userDocument = userRecord.omit({ email: true }).extend({ _id: id }).strip();
 export type UserDocument = z.infer<typeof userDocument>;
 
 /** Without the text, which is read alone. */
@@ -134,7 +123,7 @@ export interface UsageDayHoursDocument {
   readonly hours: string;
 }
 
-export const auditDocument = z.strictObject({ _id: id, ...auditShape });
+export const auditDocument = auditRecord.omit({ id: true }).extend({ _id: id });
 export type AuditDocument = z.infer<typeof auditDocument>;
 export const storedAuditEvent = auditDocument.strip();
 

@@ -1,13 +1,14 @@
 import { z } from "zod";
-import type {
-  MemberRecord,
-  MemberStore,
-  NewTeam,
-  PreviewStore,
-  TeamRecord,
-  TeamStore,
+import {
+  type MemberRecord,
+  type MemberStore,
+  type NewTeam,
+  type PreviewStore,
+  type TeamRecord,
+  type TeamStore,
+  teamRecord,
 } from "../../teams/team-store.ts";
-import { checkRecord, given, teamShape } from "../records.ts";
+import { checkRecord, given } from "../records.ts";
 import type { ReadConcernOptions } from "./connection.ts";
 import {
   type Collections,
@@ -87,7 +88,7 @@ const deletion = {
   deleted: true,
 } as const;
 
-const { displayName, plan, state } = teamShape;
+const { displayName, plan, state } = teamRecord.shape;
 const teamChange = z.strictObject({
   displayName: displayName.exactOptional(),
   plan: plan.exactOptional(),

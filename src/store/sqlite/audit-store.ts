@@ -1,7 +1,7 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import type { AuditEvent, AuditQuery, AuditStore } from "../../audit/audit-store.ts";
+import { type AuditEvent, type AuditQuery, type AuditStore, auditRecord } from "../../audit/audit-store.ts";
 import { ownTurn } from "../../base/clock.ts";
-import { auditRecord, checkRecord } from "../records.ts";
+import { checkRecord } from "../records.ts";
 import { answer, columnsOf, insertEvent, writeAside } from "./statement.ts";
 
 /** The events in SQLite. Each is in the transaction of its change. */

@@ -2,8 +2,14 @@ import type { DatabaseSync } from "node:sqlite";
 import { ownTurn } from "../../base/clock.ts";
 import { searchForm } from "../../base/fields.ts";
 import { bounds } from "../../bounds.ts";
-import type { KeyRecord, KeyStore, RotateKeyOrder, RotateKeyOutcome } from "../../keys/key-store.ts";
-import { checkRecord, keyRecord } from "../records.ts";
+import {
+  type KeyRecord,
+  type KeyStore,
+  keyRecord,
+  type RotateKeyOrder,
+  type RotateKeyOutcome,
+} from "../../keys/key-store.ts";
+import { checkRecord } from "../records.ts";
 import { answer, columnsOf, parseJson, write, writeAside, writeRevocation } from "./statement.ts";
 
 /** The keys in SQLite. Each method is one transaction, so nothing is ever half done. */

@@ -1,6 +1,9 @@
 import type { DatabaseSync } from "node:sqlite";
+import { z } from "zod";
+import { sessionRecord } from "../../sign-in/sign-in-store.ts";
+import { copiedShapes } from "../records.ts";
 import { requireSchemaNumber, schemaNumber } from "../schema-number.ts";
-import { transaction } from "./statement.ts";
+import { columnOf, transaction } from "./statement.ts";
 
 /**
  * Makes the tables of an empty store, all or none of them. Throws StartRefused for a store of
@@ -21,31 +24,21 @@ export function requireKnownSchema(db: DatabaseSync): number {
   return found;
 }
 
+/**
+ * A column for each field of a record: `id TEXT NOT NULL, revoke_time_ms INTEGER`. Lists and what
+ * has fields of its own are kept as JSON.
+ */
+function columns({ shape }: z.ZodObject): string {
+  const definitions = Object.entries(shape).map(([field, type]) => {
+    const accepts = (value: unknown) => z.safeParse(type, value).success;
+    const name = `${columnOf(field)} ${accepts(1) || accepts(true) ? "INTEGER" : "TEXT"}`;
+    return accepts(null) ? name : `${name} NOT NULL`;
+  });
+  return definitions.join(", ");
+}
+
 const schema = `
-  CREATE TABLE keys (
-    id TEXT PRIMARY KEY,
-    team_id TEXT NOT NULL,
-    label TEXT NOT NULL,
-    label_folded TEXT NOT NULL,
-    redacted_value TEXT NOT NULL,
-    digest TEXT NOT NULL,
-    secret_version TEXT NOT NULL,
-    request_id TEXT,
-    create_time_ms INTEGER NOT NULL,
-    created_by TEXT NOT NULL,
-    last_use_time_ms INTEGER,
-    revoke_time_ms INTEGER,
-    revoked_by TEXT,
-    expire_time_ms INTEGER,
-    expired_time_ms INTEGER,
-    replaces_key_id TEXT,
-    replaced_by_key_id TEXT,
-    first_key_id TEXT,
-    pending_since_ms INTEGER,
-    app_ids TEXT NOT NULL,
-    requests_per_minute INTEGER,
-    version INTEGER NOT NULL
-  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE keys (${columns(copiedShapes.keys)}, label_folded TEXT NOT NULL, PRIMARY KEY (id)) STRICT, WITHOUT ROWID;
   CREATE UNIQUE INDEX keys_by_request ON keys (team_id, request_id) WHERE request_id IS NOT NULL;
   CREATE INDEX keys_by_time ON keys (team_id, create_time_ms, id);
   CREATE INDEX active_keys_by_time ON keys (team_id, create_time_ms, id)
@@ -57,58 +50,22 @@ const schema = `
     WHERE expire_time_ms IS NOT NULL AND revoke_time_ms IS NULL AND expired_time_ms IS NULL;
 
   -- A deleted team stays as a row without its facts, so that its version goes on where the id is used again.
-  CREATE TABLE teams (
-    id TEXT PRIMARY KEY,
-    display_name TEXT NOT NULL,
-    plan TEXT NOT NULL,
-    state TEXT NOT NULL,
-    create_time_ms INTEGER NOT NULL,
-    version INTEGER NOT NULL,
-    deleted INTEGER NOT NULL
-  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE teams (${columns(copiedShapes.teams)}, PRIMARY KEY (id)) STRICT, WITHOUT ROWID;
 
-  CREATE TABLE members (
-    team_id TEXT NOT NULL,
-    email TEXT NOT NULL,
-    create_time_ms INTEGER NOT NULL,
-    PRIMARY KEY (team_id, email)
-  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE members (${columns(copiedShapes.members)}, PRIMARY KEY (team_id, email)) STRICT, WITHOUT ROWID;
   CREATE INDEX members_by_email ON members (email, team_id);
 
   CREATE TABLE preview (email TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
   -- A deleted app stays as a row without its facts, so that its version goes on where the id is used again.
-  CREATE TABLE apps (
-    id TEXT PRIMARY KEY,
-    display_name TEXT NOT NULL,
-    backend TEXT NOT NULL,
-    timeout_ms INTEGER NOT NULL,
-    stream_timeout_ms INTEGER NOT NULL,
-    background_timeout_ms INTEGER NOT NULL,
-    team_ids TEXT NOT NULL,
-    create_time_ms INTEGER NOT NULL,
-    version INTEGER NOT NULL,
-    deleted INTEGER NOT NULL
-  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE apps (${columns(copiedShapes.apps)}, PRIMARY KEY (id)) STRICT, WITHOUT ROWID;
 
-  CREATE TABLE sessions (
-    id_hash TEXT PRIMARY KEY,
-    issuer TEXT NOT NULL,
-    subject TEXT NOT NULL,
-    email TEXT NOT NULL,
-    create_time_ms INTEGER NOT NULL,
-    last_active_time_ms INTEGER NOT NULL,
-    expire_time_ms INTEGER NOT NULL
-  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE sessions (${columns(sessionRecord)}, PRIMARY KEY (id_hash)) STRICT, WITHOUT ROWID;
   CREATE INDEX sessions_by_user ON sessions (issuer, subject, create_time_ms);
   CREATE INDEX sessions_by_expiry ON sessions (expire_time_ms);
   CREATE INDEX sessions_by_activity ON sessions (last_active_time_ms);
 
-  CREATE TABLE users (
-    email TEXT PRIMARY KEY,
-    issuer TEXT NOT NULL,
-    subject TEXT NOT NULL
-  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE users (${columns(copiedShapes.users)}, PRIMARY KEY (email)) STRICT, WITHOUT ROWID;
 
   -- With row ids, because a row may be large. The text is a blob: a text of SQLite may end at a NUL.
   CREATE TABLE run_records (
@@ -147,63 +104,16 @@ const schema = `
   CREATE INDEX background_texts ON background_runs (team_id, expire_time_ms) WHERE text_bytes > 0;
 
   -- How keys are used. The keys of the tables are in the order in which a team's time is read.
-  CREATE TABLE usage_hours (
-    team_id TEXT NOT NULL,
-    start_time_ms INTEGER NOT NULL,
-    key_id TEXT NOT NULL,
-    incarnation TEXT NOT NULL,
-    accepted_count INTEGER NOT NULL,
-    limited_count INTEGER NOT NULL,
-    failed_count INTEGER NOT NULL,
-    app_ms INTEGER NOT NULL,
-    PRIMARY KEY (team_id, start_time_ms, key_id, incarnation)
-  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE usage_hours (${columns(copiedShapes.usageHours)}, PRIMARY KEY (team_id, start_time_ms, key_id, incarnation)) STRICT, WITHOUT ROWID;
   CREATE INDEX usage_hours_by_key ON usage_hours (team_id, key_id, start_time_ms);
-  CREATE TABLE usage_days (
-    team_id TEXT NOT NULL,
-    start_time_ms INTEGER NOT NULL,
-    key_id TEXT NOT NULL,
-    accepted_count INTEGER NOT NULL,
-    limited_count INTEGER NOT NULL,
-    failed_count INTEGER NOT NULL,
-    app_ms INTEGER NOT NULL,
-    PRIMARY KEY (team_id, start_time_ms, key_id)
-  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE usage_days (${columns(copiedShapes.usageDays)}, PRIMARY KEY (team_id, start_time_ms, key_id)) STRICT, WITHOUT ROWID;
   CREATE INDEX usage_days_by_key ON usage_days (team_id, key_id, start_time_ms);
 
-  CREATE TABLE service_tokens (
-    id TEXT PRIMARY KEY,
-    name TEXT NOT NULL,
-    role TEXT NOT NULL,
-    team_ids TEXT NOT NULL,
-    redacted_value TEXT NOT NULL,
-    digest TEXT NOT NULL,
-    secret_version TEXT NOT NULL,
-    create_time_ms INTEGER NOT NULL,
-    created_by TEXT NOT NULL,
-    last_use_time_ms INTEGER,
-    revoke_time_ms INTEGER,
-    revoked_by TEXT,
-    version INTEGER NOT NULL
-  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE service_tokens (${columns(copiedShapes.serviceTokens)}, PRIMARY KEY (id)) STRICT, WITHOUT ROWID;
   CREATE UNIQUE INDEX accepted_service_tokens ON service_tokens (name) WHERE revoke_time_ms IS NULL;
   CREATE INDEX service_tokens_by_time ON service_tokens (create_time_ms, id);
 
-  CREATE TABLE audit_events (
-    id TEXT PRIMARY KEY,
-    time_ms INTEGER NOT NULL,
-    actor TEXT NOT NULL,
-    address TEXT NOT NULL,
-    channel TEXT NOT NULL,
-    action TEXT NOT NULL,
-    team_id TEXT NOT NULL,
-    target TEXT NOT NULL,
-    request_id TEXT NOT NULL,
-    outcome TEXT NOT NULL,
-    reason TEXT NOT NULL,
-    count INTEGER NOT NULL,
-    detail TEXT NOT NULL
-  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE audit_events (${columns(copiedShapes.auditEvents)}, PRIMARY KEY (id)) STRICT, WITHOUT ROWID;
   CREATE INDEX audit_events_by_time ON audit_events (time_ms, id);
   CREATE INDEX audit_events_by_team ON audit_events (team_id, time_ms, id);
   CREATE INDEX audit_events_by_team_and_actor ON audit_events (team_id, actor, time_ms, id);

@@ -1,6 +1,10 @@
 import type { DatabaseSync } from "node:sqlite";
-import type { ServiceTokenRecord, ServiceTokenStore } from "../../service-tokens/service-token-store.ts";
-import { checkRecord, serviceTokenRecord } from "../records.ts";
+import {
+  type ServiceTokenRecord,
+  type ServiceTokenStore,
+  serviceTokenRecord,
+} from "../../service-tokens/service-token-store.ts";
+import { checkRecord } from "../records.ts";
 import { answer, columnsOf, parseJson, write, writeAside, writeRevocation } from "./statement.ts";
 
 /** The service tokens in SQLite. */

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from "node:sqlite";
-import type { SessionStore, UserStore } from "../../sign-in/sign-in-store.ts";
-import { checkRecord, sessionRecord, userRecord } from "../records.ts";
+import { type SessionStore, sessionRecord, type UserStore, userRecord } from "../../sign-in/sign-in-store.ts";
+import { checkRecord } from "../records.ts";
 import { answer, columnsOf, write, writeAside, writeRevocation } from "./statement.ts";
 
 /** The sessions in SQLite. */

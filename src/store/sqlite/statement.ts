@@ -4,11 +4,11 @@
  */
 
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import type { AuditEvent, PendingEvent } from "../../audit/audit-store.ts";
+import { type AuditEvent, auditRecord, type PendingEvent } from "../../audit/audit-store.ts";
 import { pendingEvent } from "../../audit/pending-change.ts";
 import { createOwnTurns } from "../../base/clock.ts";
 import { fail, unavailable } from "../../refusal/refusal.ts";
-import { auditRecord, checkRecord } from "../records.ts";
+import { checkRecord } from "../records.ts";
 
 /**
  * The work's result as a promise. An error of SQLite becomes the refusal that callers can act on.

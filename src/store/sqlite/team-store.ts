@@ -1,6 +1,13 @@
 import type { DatabaseSync } from "node:sqlite";
-import type { MemberStore, PreviewStore, TeamRecord, TeamStore } from "../../teams/team-store.ts";
-import { checkRecord, memberRecord, teamRecord } from "../records.ts";
+import {
+  type MemberStore,
+  memberRecord,
+  type PreviewStore,
+  type TeamRecord,
+  type TeamStore,
+  teamRecord,
+} from "../../teams/team-store.ts";
+import { checkRecord } from "../records.ts";
 import { answer, columnsOf, write, writeRevocation } from "./statement.ts";
 
 /** The teams in SQLite. */

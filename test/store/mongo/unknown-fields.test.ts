@@ -16,33 +16,22 @@ import {
   storedTeam,
   userDocument,
 } from "#src/store/mongo/documents.ts";
+import { keyDocumentOf } from "#src/store/mongo/key-documents.ts";
+import { serviceTokenDocumentOf } from "#src/store/mongo/service-token-store.ts";
+import { keyRecordOf, serviceTokenRecordOf } from "../../harness/store-records.ts";
 
 const timeMs = 1_700_000_000_000;
-const digest = "3q2-7w";
 const user = { issuer: "https://id.example.com", subject: "ada" };
 
 /** Of each collection a document as it is written. */
 const documents: Record<string, { schema: z.ZodType; document: Record<string, unknown> }> = {
   keys: {
     schema: storedKey,
-    document: {
-      ...{ _id: "7k3f0m9x2a4c6e8g1j5n7p9q", teamId: "demo", label: "ci", labelFolded: "ci" },
-      ...{ redactedValue: "svc_7k3f…x9Qz", digest, secretVersion: "0a1b2c3d" },
-      ...{ requestId: null, slot: "demo/0", requestKey: "id 7k3f0m9x2a4c6e8g1j5n7p9q" },
-      ...{ createTimeMs: timeMs, createdBy: "ada@example.com", lastUseTimeMs: null },
-      ...{ revokeTimeMs: null, revokedBy: null, expireTimeMs: null, expiredTimeMs: null },
-      ...{ replacesKeyId: null, replacedByKeyId: null, firstKeyId: null, pendingSinceMs: null },
-      ...{ appIds: [], requestsPerMinute: null, version: 1 },
-    },
+    document: { ...keyDocumentOf(keyRecordOf({ id: "k1", teamId: "demo" }), "demo/0") },
   },
   serviceTokens: {
     schema: storedServiceToken,
-    document: {
-      ...{ _id: "t1", name: "billing", role: "verify", teamIds: [], slot: "0", nameKey: "billing" },
-      ...{ redactedValue: "keyrunservice_7k3f…x9Qz", digest, secretVersion: "0a1b2c3d" },
-      ...{ createTimeMs: timeMs, createdBy: "the command line", lastUseTimeMs: null },
-      ...{ revokeTimeMs: null, revokedBy: null, version: 1 },
-    },
+    document: { ...serviceTokenDocumentOf(serviceTokenRecordOf({ id: "t1" }), 0) },
   },
   teams: {
     schema: storedTeam,
