@@ -15,7 +15,7 @@ import type { Anyone, KeyPrincipal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { KeyEnd } from "../http/headers.ts";
-import { readBearer } from "../http/request-head.ts";
+import { readBearer, readKeyHeader } from "../http/request-head.ts";
 import type { RequestNotes } from "../http/request-notes.ts";
 import { type LimitDecision, stricterLimit } from "../limit/limit-decision.ts";
 import type { RateReport } from "../limit/rate-limit-headers.ts";
@@ -25,6 +25,8 @@ import type { PlanName } from "../settings/config.ts";
 /** What the admission reads of a request. Its body is not read yet. */
 export interface Caller {
   readonly authorizations: readonly string[];
+  /** Returns a header's value by its lower-case name, joined as by `headerOf`. */
+  header(name: string): string | undefined;
   readonly address: string;
   /** Undefined if requests are not watched. */
   readonly notes?: RequestNotes | undefined;
@@ -72,20 +74,44 @@ export type Admission =
  */
 export type Admit = (caller: Caller, allowance: AddressAllowanceView) => Promise<Admission>;
 
-export function createAdmit(decide: Decide<LimitDecision>, load: Load): Admit {
+export function createAdmit(
+  decide: Decide<LimitDecision>,
+  load: Load,
+  /** The name of a second header for keys, if there is one. */
+  keyHeader?: string,
+): Admit {
+  const readKey = createReadKey(keyHeader);
   return async (caller, allowance) => {
     try {
       if (load.sheds(caller.address)) throw fail("OVERLOADED");
-      const credential = readBearer(caller.authorizations);
-      if (credential.kind === "missing") throw fail("MISSING_API_KEY");
-      if (credential.kind === "malformed") throw fail("MALFORMED_AUTHORIZATION");
       const { address } = caller;
       const question = { cost: 1, address, guard: allowance.guard };
-      return admissionOf(await decide(credential.token, question), caller);
+      return admissionOf(await decide(readKey(caller), question), caller);
     } catch (thrown) {
       return refuse(refusalFrom(thrown), caller, allowance);
     }
   };
+}
+
+/** Where a request brings the key header, `Authorization` is not looked at. */
+function createReadKey(keyHeader: string | undefined): (caller: Caller) => string {
+  if (keyHeader === undefined) return readAuthorization;
+  const name = keyHeader.toLowerCase();
+  const problem = `The header ${keyHeader} can't be read. Send it once, with the API key alone.`;
+  return (caller) => {
+    const sent = caller.header(name);
+    if (sent === undefined) return readAuthorization(caller);
+    const credential = readKeyHeader(sent);
+    if (credential.kind !== "bearer") throw fail("MALFORMED_AUTHORIZATION", { problem });
+    return credential.token;
+  };
+}
+
+function readAuthorization({ authorizations }: Caller): string {
+  const credential = readBearer(authorizations);
+  if (credential.kind === "missing") throw fail("MISSING_API_KEY");
+  if (credential.kind === "malformed") throw fail("MALFORMED_AUTHORIZATION");
+  return credential.token;
 }
 
 function admissionOf(decision: Decision<LimitDecision>, caller: Caller): Admission {

@@ -38,7 +38,7 @@ export async function createPublicHandler(parts: {
   const { config, clock, version, metrics, readiness, services, withScreen } = parts;
   const annotated = services.served.map(({ service }) => service);
   const transcoder = createTranscoder(annotated);
-  const plain = Buffer.from(writeOpenApi(openApiFacts(config, version)));
+  const plain = Buffer.from(writeOpenApi(openApiFacts(config, version), config.keyHeader));
   const compressed = await compress(plain);
   const openApi = createStaticBody(plain, { contentType: "application/json", compressed });
 

@@ -214,7 +214,7 @@ function wireDecisions(
     mayAdmit,
     whyNot,
   });
-  const admit = createAdmit(decide, load);
+  const admit = createAdmit(decide, load, parts.config.keyHeader);
   return {
     limiter,
     limits,

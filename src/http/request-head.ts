@@ -153,6 +153,13 @@ export function readBearer(authorizations: readonly string[]): BearerCredential 
   return { kind: "bearer", token: value.slice(value.lastIndexOf(" ") + 1) };
 }
 
+/** Reads a header that holds a key alone. Where it was sent twice, its values hold a comma. */
+export function readKeyHeader(value: string): BearerCredential {
+  const token = value.trim();
+  if (token.length > authorizationCharactersMax || !/^[^\s,]+$/.test(token)) return { kind: "malformed" };
+  return { kind: "bearer", token };
+}
+
 /**
  * Returns a check that refuses what Node accepts and Keyrun does not: another version than 1.0 and
  * 1.1 in a request line; too many headers or header bytes; a Host that is missing, repeated or no

@@ -30,15 +30,23 @@ export function openApiFacts(
   };
 }
 
-/** The document in JSON. */
-export function writeOpenApi(facts: OpenApiFacts): string {
+/** The document in JSON. It names the second header for keys, if there is one. */
+export function writeOpenApi(facts: OpenApiFacts, keyHeader?: string): string {
   const byName = new Map<string, string | number>(Object.entries(facts));
   const factOf = (name: string) => {
     const fact = byName.get(name);
     if (fact === undefined) throw new Error(`gen/openapi.json has an unknown name: ${name}`);
     return fact;
   };
-  const written = JSON.stringify(template, (_, value) => {
+  const written = JSON.stringify(template, (field, value) => {
+    if (keyHeader !== undefined && field === "securitySchemes") {
+      const description = "The same key alone. Where it is sent, `Authorization` is not looked at.";
+      return { ...value, keyHeader: { type: "apiKey", in: "header", name: keyHeader, description } };
+    }
+    // The members of the list are alternatives. An empty list is an operation without a key.
+    if (keyHeader !== undefined && field === "security" && value.length > 0) {
+      return [...value, { keyHeader: [] }];
+    }
     if (typeof value !== "string") return value;
     // A fact that is the whole value keeps its type.
     const [, whole] = /^\{\{(\w+)\}\}$/.exec(value) ?? [];

@@ -31,6 +31,8 @@ export interface Config {
   /** Requests a minute of each plan, 1 to 100,000. */
   readonly planLimits: Readonly<Record<PlanName, number>>;
   readonly keyPrefix: string;
+  /** The name of a second header for keys. Undefined: they come in `Authorization` alone. */
+  readonly keyHeader: string | undefined;
   readonly keysPerTeamMax: number;
   readonly bodyBytesMax: number;
   readonly appOutputBytesMax: number;

@@ -10,6 +10,7 @@ import {
   host,
   hostAndPort,
   issuer,
+  keyHeader,
   matching,
   numbersByName,
   oneOf,
@@ -178,6 +179,11 @@ export const environment = z.object({
       example: "acme",
     },
   ),
+  KEYRUN_KEY_HEADER: optionalSetting(keyHeader(), {
+    whenAbsent: "keys are read from Authorization alone",
+    does: "A second header for keys, without `Bearer`, over HTTP and as metadata of gRPC. Where a request brings it, Authorization is not looked at: for gateways that keep that for themselves.",
+    example: "X-API-Key",
+  }),
   KEYRUN_BODY_BYTES_MAX: setting(wholeNumber(bytes), {
     byDefault: "1048576",
     does: "Largest body of a request, in bytes.",

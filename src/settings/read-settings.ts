@@ -119,6 +119,7 @@ function configFrom(settings: Parsed): Config {
     serviceToken: settings.KEYRUN_SERVICE_TOKEN,
     planLimits: settings.KEYRUN_PLAN_LIMITS,
     keyPrefix: settings.KEYRUN_KEY_PREFIX,
+    keyHeader: settings.KEYRUN_KEY_HEADER,
     keysPerTeamMax: settings.KEYRUN_KEYS_PER_TEAM_MAX,
     bodyBytesMax: settings.KEYRUN_BODY_BYTES_MAX,
     appOutputBytesMax: settings.KEYRUN_APP_OUTPUT_BYTES_MAX,

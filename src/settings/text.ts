@@ -121,6 +121,18 @@ function isPercentEncoded(part: string): boolean {
   }
 }
 
+/** The name of a header. The text stays as written, for messages and documents. */
+export function keyHeader() {
+  const what = "a header's name, like X-API-Key, and none that Keyrun, gRPC or the connection reads";
+  return matching(new RegExp(`^(?!(?:${takenHeaders})$)[!#$%&'*+.^_\`|~0-9a-z-]{1,64}$`, "i"), what);
+}
+
+const takenHeaders = [
+  "authorization|cookie|host|expect|prefer|origin|forwarded|traceparent|tracestate|idempotency-key|x-request-id",
+  "connection|keep-alive|te|trailer|transfer-encoding|upgrade|http2-settings",
+  "accept(?:-.*)?|(?:connect|content|grpc|keyrun|proxy|sec|x-forwarded|x-keyrun)-.*|.*-bin",
+].join("|");
+
 export function filePath() {
   return text("the path of a file or folder", (value) => (value.includes("\0") ? undefined : value));
 }

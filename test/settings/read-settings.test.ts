@@ -44,6 +44,7 @@ describe("with nothing set", () => {
       serviceToken: undefined,
       planLimits: { free: 60, pro: 300, team: 600, enterprise: 3000 },
       keyPrefix: "svc",
+      keyHeader: undefined,
       keysPerTeamMax: 50,
       bodyBytesMax: 1_048_576,
       appOutputBytesMax: 1_048_576,
@@ -105,6 +106,7 @@ describe("each setting", () => {
       KEYRUN_SERVICE_TOKEN: token,
       KEYRUN_PLAN_LIMITS: "pro=7,free=1",
       KEYRUN_KEY_PREFIX: "acme1",
+      KEYRUN_KEY_HEADER: "X-API-Key",
       KEYRUN_KEYS_PER_TEAM_MAX: "2",
       KEYRUN_BODY_BYTES_MAX: "3",
       KEYRUN_APP_OUTPUT_BYTES_MAX: "4",
@@ -137,6 +139,7 @@ describe("each setting", () => {
       serviceToken: token,
       planLimits: { free: 1, pro: 7, team: 600, enterprise: 3000 },
       keyPrefix: "acme1",
+      keyHeader: "X-API-Key",
       keysPerTeamMax: 2,
       bodyBytesMax: 3,
       appOutputBytesMax: 4,
@@ -180,6 +183,20 @@ describe("each setting", () => {
     ["KEYRUN_GRPC_PLAINTEXT", "constructor"],
     ["KEYRUN_KEY_PREFIX", "Svc"],
     ["KEYRUN_KEY_PREFIX", "abcdefghijklm"],
+    ...[
+      ...["X API Key", "X-Api-Key:", "Schlüssel", "x".repeat(65), "Authorization", "cookie", "HOST"],
+      ...["Connection", "Transfer-Encoding", "Upgrade", "TE", "Proxy-Authorization", "Content-Type"],
+      ...[
+        "X-Request-Id",
+        "X-Forwarded-For",
+        "X-Keyrun-Key",
+        "Idempotency-Key",
+        "key-bin",
+        "Accept",
+        "Prefer",
+      ],
+      ...["grpc-timeout", "traceparent", "Keyrun-Client"],
+    ].map((name) => ["KEYRUN_KEY_HEADER", name]),
     ["KEYRUN_PLAN_LIMITS", "gold=1"],
     ["KEYRUN_PLAN_LIMITS", "free=0"],
     ["KEYRUN_PLAN_LIMITS", "free=1,free=2"],
@@ -220,6 +237,13 @@ describe("each setting", () => {
     });
     expect(problems).toEqual([expect.stringMatching(new RegExp(`^${name} must be .*\\.$`))]);
   });
+
+  test.each(["X-API-Key", "api_key", "X-Content", "Bin", "X-Accept", "Authorization-Key"])(
+    "KEYRUN_KEY_HEADER=%s is taken as it is written",
+    (name) => {
+      expect(accepted({ KEYRUN_KEY_HEADER: name }).keyHeader).toBe(name);
+    },
+  );
 
   test("an empty text is refused, so that a secret which failed to arrive is seen", () => {
     for (const { name } of entries) {
