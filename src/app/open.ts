@@ -8,6 +8,7 @@ import { createAuditLog, createEventIds } from "../audit/audit-log.ts";
 import type { Clock } from "../base/clock.ts";
 import { programName } from "../base/program.ts";
 import { bounds } from "../bounds.ts";
+import { grantOf } from "../fleet/security-state.ts";
 import type { WriteLine } from "../http/access-log.ts";
 import { readScreenFiles } from "../http/screen.ts";
 import { ByteBudget } from "../limit/byte-budget.ts";
@@ -227,13 +228,10 @@ async function seed(
   const createTimeMs = clock.unixMs();
   if (withDemoTeam) {
     const team = { id: "demo", displayName: "Demo", plan: "free", createTimeMs } as const;
-    await changeSecurityState("team", async () => granted(await stores.teams.insert(team)));
+    await changeSecurityState("team", () => stores.teams.insert(team), grantOf);
     const { email } = localOwner;
     await stores.members.add({ teamId: "demo", email, createTimeMs });
-    await changeSecurityState("preview", async () => {
-      await stores.preview.set(email, true);
-      return { id: email };
-    });
+    await changeSecurityState("preview", () => stores.preview.set(email, true), { id: email });
   }
   const echo = {
     id: "echo",
@@ -245,11 +243,7 @@ async function seed(
     teamIds: [],
     createTimeMs,
   } as const;
-  await changeSecurityState("app", async () => granted(await stores.apps.insert(echo)));
-}
-
-function granted(record: { readonly id: string; readonly version: number } | undefined) {
-  return record && { id: record.id, version: record.version, grants: true };
+  await changeSecurityState("app", () => stores.apps.insert(echo), grantOf);
 }
 
 /** Sheds load where the event loop is late, and says so in the log. */

@@ -8,7 +8,7 @@ import { readResourceId } from "../base/fields.ts";
 import { cutPage, readPage } from "../base/page.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
+import { type ChangeSecurityState, changeOf, type FlooredChange, grantOf } from "../fleet/security-state.ts";
 import { fail, unavailable } from "../refusal/refusal.ts";
 import { requireTeam, whileTeamsStay } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
@@ -26,18 +26,19 @@ export function createAppService(parts: {
 }): Omit<ServiceMethods<typeof AppService>, "checkApp"> {
   const { store, teams, clock, changeSecurityState } = parts;
   const update = (appId: string, change: AppChange, version: number) =>
-    changeSecurityState("app", async () => changeOf(await store.update(appId, change, version), false));
+    changeSecurityState("app", () => store.update(appId, change, version), changeOf);
   /** True if the app was deleted now, and not earlier. */
   async function remove(appId: string): Promise<boolean> {
-    let isDeletedNow = false;
-    await changeSecurityState("app", async () => {
-      const deleted = await store.delete(appId);
-      isDeletedNow = deleted !== undefined;
-      // The reply to an earlier deletion may have been lost. Then cached copies are still valid.
-      const version = deleted ?? (await store.deletedVersion(appId));
-      return version === undefined ? undefined : { id: appId, version };
-    });
-    return isDeletedNow;
+    const { deleted } = await changeSecurityState(
+      "app",
+      async () => {
+        const deleted = await store.delete(appId);
+        // The reply to an earlier deletion may have been lost. Then cached copies are still valid.
+        return { deleted, version: deleted ?? (await store.deletedVersion(appId)) };
+      },
+      ({ version }) => (version === undefined ? undefined : { id: appId, version }),
+    );
+    return deleted !== undefined;
   }
   return {
     async createApp(request) {
@@ -46,12 +47,12 @@ export function createAppService(parts: {
         teams,
         { teamIds: given.teamIds, param: "app.team_ids" },
         {
-          write: () => changeSecurityState("app", async () => changeOf(await store.insert(given), true)),
+          write: () => changeSecurityState("app", () => store.insert(given), grantOf),
           undo: async (written) => written && (await remove(written.id)),
         },
       );
       if (!created) throw fail("APP_EXISTS", { param: "app.id", metadata: { app_id: given.id } });
-      return { app: appMessage(created.value) };
+      return { app: appMessage(created) };
     },
 
     async getApp(request) {
@@ -73,7 +74,7 @@ export function createAppService(parts: {
       for (let tries = 0; tries < bounds.appUpdateTriesMax; tries++) {
         const stored = (await store.find(id)) ?? missingApp(id);
         const change = readChange(message, paths, stored);
-        const changed = await whileTeamsStay(
+        const updated = await whileTeamsStay(
           teams,
           { teamIds: change.teamIds ?? [], param: "app.team_ids" },
           {
@@ -81,10 +82,10 @@ export function createAppService(parts: {
             undo: async (written) => written && (await update(id, earlier(change, stored), written.version)),
           },
         );
-        if (!changed) continue;
+        if (!updated) continue;
         const exceptTeamIds = change.teamIds ?? [];
         if (exceptTeamIds.length > 0) await parts.cancelRuns({ appId: id, exceptTeamIds });
-        return { app: appMessage(changed.value) };
+        return { app: appMessage(updated) };
       }
       throw unavailable();
     },
@@ -106,10 +107,6 @@ export function createAppService(parts: {
       return { apps: items.map(runnableAppMessage), nextPageToken };
     },
   };
-}
-
-function changeOf(app: AppRecord | undefined, grants: boolean) {
-  return app && { id: app.id, version: app.version, value: app, grants };
 }
 
 /** What the app had in the fields that a change names. */

@@ -29,6 +29,18 @@ export interface FlooredChange<V> {
   readonly teamId?: string;
 }
 
+type Versioned = { readonly id: string; readonly version: number };
+
+/** The record, if there is one, as a change that may take a right away. */
+export function changeOf<V extends Versioned>(record: V | undefined): FlooredChange<V> | undefined {
+  return record && { id: record.id, version: record.version, value: record };
+}
+
+/** As `changeOf`, for a change that takes none. */
+export function grantOf<V extends Versioned>(record: V | undefined): FlooredChange<V> | undefined {
+  return record && { id: record.id, version: record.version, value: record, grants: true };
+}
+
 /** A changed record of a kind that is never cached: no copy has to become void. */
 export interface StoredChange {
   readonly id: string;
@@ -38,17 +50,20 @@ export interface StoredChange {
  * Does a write that may take a right away, and voids what was known before it. Once it resolves, no
  * request that is sent later is served from older knowledge: await it before any answer.
  *
- * The write resolves with the records that it changed: one, several, or undefined for none. The
- * same value is returned. Where the write throws, nothing is voided and its error is passed on.
+ * Resolves with what the write resolved with. `changes` are the records that it changes, or a
+ * function that says so of what was written. Where the write throws, nothing is voided and its
+ * error is passed on.
  *
  * Creations go through it too, because a cache may say that the id does not exist.
  */
-export type ChangeSecurityState<Kind extends SecurityKind, Change> = <
-  Written extends Change | readonly Change[] | undefined,
->(
+export type ChangeSecurityState<Kind extends SecurityKind, Change> = <Written>(
   kind: Kind,
   write: () => Promise<Written>,
+  changes: Changes<Change> | ((written: Written) => Changes<Change>),
 ) => Promise<Written>;
+
+/** One record, several, or undefined for none. */
+type Changes<Change> = Change | readonly Change[] | undefined;
 
 /**
  * The part of a cache that makes records void: copies below `version`, and those that are still
@@ -76,24 +91,23 @@ export function createSecurityState<Values extends { readonly [Kind in SecurityK
   readonly floors: Floors<Values>;
   readonly fleet?: Pick<Fleet, "announce">;
 }) {
-  return async <
-    Kind extends SecurityKind,
-    Written extends ChangeOf<Values, Kind> | readonly ChangeOf<Values, Kind>[] | undefined,
-  >(
+  return async <Kind extends SecurityKind, Written>(
     kind: Kind,
     write: () => Promise<Written>,
+    changes: Changes<ChangeOf<Values, Kind>> | ((written: Written) => Changes<ChangeOf<Values, Kind>>),
   ): Promise<Written> => {
     const written = await write();
     const floor: Floor<Values[Kind]> | undefined = floors[kind];
-    if (!floor || written === undefined) return written;
+    const made = typeof changes === "function" ? changes(written) : changes;
+    if (!floor || made === undefined) return written;
     // The changes of a kind with a floor have a version, which the compiler can't see in here.
-    const changes = (Array.isArray(written) ? written : [written]) as readonly FlooredChange<Values[Kind]>[];
+    const all = (Array.isArray(made) ? made : [made]) as readonly FlooredChange<Values[Kind]>[];
     // In a fleet, a newer change of another instance may have been missed since the write began, so
     // the value is not kept.
     await Promise.all(
-      changes.map(({ id, version, value }) => floor.raise(id, version, fleet ? undefined : value)),
+      all.map(({ id, version, value }) => floor.raise(id, version, fleet ? undefined : value)),
     );
-    const announced = changes.filter(({ localOnly }) => localOnly !== true);
+    const announced = all.filter(({ localOnly }) => localOnly !== true);
     if (fleet && announced.length > 0) await announceAll(fleet, kind, announced);
     return written;
   };

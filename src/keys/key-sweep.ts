@@ -10,8 +10,8 @@ import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state
 import { keyEndNoticeMs } from "../http/headers.ts";
 import type { KeyEvent } from "./key-events.ts";
 import { deletedKeyVersion, keyLifeBounds, keyrunActor } from "./key-life.ts";
-import type { KeyRecord, KeyStore, SettledKeys } from "./key-store.ts";
-import { evidenceOf } from "./verify-key.ts";
+import type { KeyRecord, KeyStore } from "./key-store.ts";
+import { changedKey } from "./verify-key.ts";
 
 /** Looks from time to time after keys that end. The timer does not keep the process alive. */
 export interface KeySweep {
@@ -83,15 +83,15 @@ export function createKeySweep(parts: {
     };
     // Each may release another key, which is a change too.
     const limit = Math.floor(bounds.changesPerPushMax / 2);
-    let settled: SettledKeys = { completed: [], revoked: [], predecessors: [] };
-    const changes = await changeSecurityState("key", async () => {
-      settled = await store.settlePending({ ...order, limit });
-      return [
-        ...settled.completed.map((key) => ({ ...changeOf(key), grants: true })),
-        ...[...settled.revoked, ...settled.predecessors].map(changeOf),
-      ];
-    });
-    for (const { key, grants } of changes) if (grants) publish({ kind: "created", key });
+    const settled = await changeSecurityState(
+      "key",
+      () => store.settlePending({ ...order, limit }),
+      ({ completed, revoked, predecessors }) => [
+        ...completed.map((key) => ({ ...changedKey(key), grants: true })),
+        ...[...revoked, ...predecessors].map(changedKey),
+      ],
+    );
+    for (const key of settled.completed) publish({ kind: "created", key });
     for (const key of settled.predecessors) {
       const isRevoked = key.revokeTimeMs !== null;
       publish({ kind: isRevoked ? "revoked" : "changed", key: withLastUse(key) });
@@ -119,11 +119,6 @@ export function createKeySweep(parts: {
   };
 }
 
-function changeOf(key: KeyRecord): FlooredChange<KeyEvidence> & { readonly key: KeyRecord } {
-  const { id, version, teamId } = key;
-  return { id, version, teamId, value: evidenceOf(key), key };
-}
-
 const keysAtOnce = bounds.changesPerPushMax;
 
 /**
@@ -147,13 +142,16 @@ export function createDeleteKeys({
 }): (teamId: string, before: () => void) => Promise<void> {
   return async (teamId, before) => {
     for (let deleted: number = keysAtOnce; deleted === keysAtOnce; ) {
-      const changes = await changeSecurityState("key", async () => {
-        before();
-        const ids = await store.deleteAll(teamId, keysAtOnce);
-        return ids.map((id) => ({ id, version: deletedKeyVersion, teamId }));
-      });
-      for (const { id } of changes) onDeleted(id);
-      deleted = changes.length;
+      const ids = await changeSecurityState(
+        "key",
+        async () => {
+          before();
+          return store.deleteAll(teamId, keysAtOnce);
+        },
+        (written) => written.map((id) => ({ id, version: deletedKeyVersion, teamId })),
+      );
+      for (const id of ids) onDeleted(id);
+      deleted = ids.length;
       await ownTurn();
     }
   };
@@ -191,15 +189,14 @@ export function createExpireKeys(parts: ExpireKeysParts): ExpireKeys {
       const before = (key: { readonly teamId: string; readonly keyId: string }) =>
         expiring({ ...key, timeMs: nowMs });
       const order = { nowMs, limit: keysAtOnce, before, ...(teamId !== undefined && { teamId }) };
-      const changes = await changeSecurityState("key", async () =>
-        (await store.markExpired(order)).map((key) => ({
-          ...changeOf(key),
-          // Every instance refuses the key by its own clock, so nobody waits until all know.
-          grants: true,
-        })),
+      const keys = await changeSecurityState(
+        "key",
+        () => store.markExpired(order),
+        // Every instance refuses the key by its own clock, so nobody waits until all know.
+        (written) => written.map((key) => ({ ...changedKey(key), grants: true })),
       );
-      for (const { key } of changes) publish({ kind: "changed", key: withLastUse(key) });
-      marked = changes.length;
+      for (const key of keys) publish({ kind: "changed", key: withLastUse(key) });
+      marked = keys.length;
     }
   };
 }

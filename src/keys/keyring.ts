@@ -20,7 +20,7 @@ import type { InsertKeyOutcome, KeyRecord, KeyStore } from "./key-store.ts";
 import { createExpireKeys, type ExpireKeys, type ExpireKeysParts } from "./key-sweep.ts";
 import { type KeyForm, redactKeyValue } from "./key-value.ts";
 import type { ServiceSecrets } from "./service-secrets.ts";
-import { evidenceOf } from "./verify-key.ts";
+import { changedKey } from "./verify-key.ts";
 
 /** The use cases of a team's keys. */
 export interface Keyring {
@@ -68,20 +68,22 @@ export interface KeyringParts extends NewKeyParts {
 export function createKeyring(parts: KeyringParts): Keyring {
   const { clock, store, teams, activeMax, lastUseTimeMs, changeSecurityState, publish } = parts;
   /** Tells the other instances too: their caches may say that the id does not exist. */
-  async function insert(key: KeyRecord): Promise<InsertKeyOutcome> {
-    let outcome: InsertKeyOutcome = { kind: "inserted" };
-    await changeSecurityState("key", async () => {
-      outcome = await store.insert(key, { activeMax });
-      if (outcome.kind !== "inserted") return undefined;
-      return { id: key.id, version: key.version, grants: true, teamId: key.teamId };
-    });
-    return outcome;
-  }
+  const insert = (key: KeyRecord): Promise<InsertKeyOutcome> =>
+    changeSecurityState(
+      "key",
+      () => store.insert(key, { activeMax }),
+      ({ kind }) =>
+        kind === "inserted"
+          ? { id: key.id, version: key.version, teamId: key.teamId, grants: true }
+          : undefined,
+    );
   /** Nobody has its value yet, so no instance can have admitted it. */
   const remove = ({ id, teamId }: KeyRecord) =>
-    changeSecurityState("key", async () => {
-      await store.delete(id);
-      return { id, version: deletedKeyVersion, grants: true, teamId };
+    changeSecurityState("key", () => store.delete(id), {
+      id,
+      version: deletedKeyVersion,
+      teamId,
+      grants: true,
     });
   const withLastUse = (key: KeyRecord) => ({
     ...key,
@@ -131,12 +133,13 @@ export function createKeyring(parts: KeyringParts): Keyring {
       const revokedBy = by === leakReport ? by : actorOf(by);
       // Also for a key that is revoked already: each answer promises that no later request is
       // accepted.
-      const change = await changeSecurityState("key", async () => {
-        const key = await store.revoke({ teamId, keyId, revokeTimeMs: clock.unixMs(), revokedBy });
-        return key && { id: key.id, version: key.version, teamId, value: evidenceOf(key), key };
-      });
-      if (!change) throw keyNotFound(teamId, keyId);
-      const revoked = withLastUse(change.key);
+      const key = await changeSecurityState(
+        "key",
+        () => store.revoke({ teamId, keyId, revokeTimeMs: clock.unixMs(), revokedBy }),
+        (written) => written && changedKey(written),
+      );
+      if (!key) throw keyNotFound(teamId, keyId);
+      const revoked = withLastUse(key);
       publish({ kind: "revoked", key: revoked });
       return revoked;
     },

@@ -118,10 +118,11 @@ async function tellAgain(
   { changeSecurityState, readKey }: RevokeLeakedKeyParts,
   { keyId }: RevokedVerdict,
 ): Promise<void> {
-  await changeSecurityState("key", async () => {
-    const key = await readKey(keyId);
-    return key && { id: keyId, version: key.version, teamId: key.teamId, value: key };
-  });
+  await changeSecurityState(
+    "key",
+    () => readKey(keyId),
+    (key) => key && { id: keyId, version: key.version, teamId: key.teamId, value: key },
+  );
 }
 
 /** The key was deleted with its team after it was looked up. */

@@ -9,7 +9,7 @@ import { keyMessage, keyNotFound, readRequestId } from "./key-message.ts";
 import type { KeyRecord, KeyStore, RotateKeyOrder, RotateKeyOutcome } from "./key-store.ts";
 import { type KeyringParts, mintKey } from "./keyring.ts";
 import type { UpdateKeyParts } from "./update-key.ts";
-import { evidenceOf } from "./verify-key.ts";
+import { changedKey } from "./verify-key.ts";
 
 export interface RotateKeyParts extends Omit<KeyringParts, "activeMax" | "lastUseTimeMs">, UpdateKeyParts {
   readonly store: KeyStore;
@@ -62,22 +62,19 @@ export function createRotateKey(parts: RotateKeyParts): ServiceMethods<typeof Ke
   };
 }
 
-async function rotate(
+function rotate(
   { store, changeSecurityState }: RotateKeyParts,
   order: RotateKeyOrder,
 ): Promise<RotateKeyOutcome> {
-  let outcome: RotateKeyOutcome = { kind: "changed" };
-  await changeSecurityState("key", async () => {
-    outcome = await store.rotate(order);
-    const change = (key: KeyRecord) => {
-      const { id, version, teamId } = key;
-      return { id, version, teamId, value: evidenceOf(key) };
-    };
-    if (outcome.kind === "cut_off") return change(outcome.replaced);
-    if (outcome.kind !== "rotated") return undefined;
-    return [{ ...change(outcome.successor), grants: true }, change(outcome.replaced)];
-  });
-  return outcome;
+  return changeSecurityState(
+    "key",
+    () => store.rotate(order),
+    (outcome) => {
+      if (outcome.kind === "cut_off") return changedKey(outcome.replaced);
+      if (outcome.kind !== "rotated") return undefined;
+      return [{ ...changedKey(outcome.successor), grants: true }, changedKey(outcome.replaced)];
+    },
+  );
 }
 
 /** The replaced key has ended as ordered, or will, and nobody gets the value of the new one. */

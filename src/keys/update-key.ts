@@ -14,7 +14,7 @@ import { keyLifeBounds, readExpireTime } from "./key-life.ts";
 import { keyMessage, keyNotFound } from "./key-message.ts";
 import type { KeyChange, KeyRecord, KeyStore } from "./key-store.ts";
 import type { ExpireKeysParts } from "./key-sweep.ts";
-import { evidenceOf } from "./verify-key.ts";
+import { changedKey } from "./verify-key.ts";
 
 export interface UpdateKeyParts {
   readonly clock: Pick<Clock, "unixMs">;
@@ -70,23 +70,22 @@ async function write(
 ): Promise<{ readonly key: KeyRecord; readonly failed?: unknown } | undefined> {
   const { id: keyId, teamId, version } = stored;
   const { expireTimeMs = Number.POSITIVE_INFINITY } = change;
-  let failed: unknown;
-  const changed = await changeSecurityState("key", async () => {
-    let key = await store.update({ teamId, keyId, version, change });
-    if (key && expireTimeMs <= nowMs) {
+  return changeSecurityState(
+    "key",
+    async () => {
+      const key = await store.update({ teamId, keyId, version, change });
+      if (!key || expireTimeMs > nowMs) return key && { key };
       const before = () => expiring({ teamId, keyId, timeMs: nowMs });
       try {
         const [marked] = await store.markExpired({ nowMs, limit: 1, teamId, keyId, before });
         // The sweep may have marked it, or somebody revoked it.
-        key = marked ?? (await store.find(keyId)) ?? key;
-      } catch (thrown) {
-        failed = thrown;
+        return { key: marked ?? (await store.find(keyId)) ?? key };
+      } catch (failed) {
+        return { key, failed };
       }
-    }
-    const grants = change.expireTimeMs === undefined;
-    return key && { id: keyId, version: key.version, teamId, value: evidenceOf(key), grants, key };
-  });
-  return changed && { key: changed.key, failed };
+    },
+    (written) => written && { ...changedKey(written.key), grants: change.expireTimeMs === undefined },
+  );
 }
 
 interface Asked {

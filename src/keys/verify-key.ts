@@ -8,6 +8,7 @@ import {
 } from "../auth/key-evidence.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RecordSource } from "../cache/record-source.ts";
+import type { FlooredChange } from "../fleet/security-state.ts";
 import type { KeyRecord } from "./key-store.ts";
 import type { KeyForm } from "./key-value.ts";
 import type { ServiceSecrets } from "./service-secrets.ts";
@@ -104,6 +105,11 @@ export function createVerifiedValues(secrets: ServiceSecrets): VerifiedValues {
 /** Hashes are hexadecimal text, so zero bytes match no hash. */
 const hashCharacters = 64;
 const noHash = Buffer.alloc(hashCharacters);
+
+/** The key as a change of what caches hold. */
+export function changedKey(key: KeyRecord): FlooredChange<KeyEvidence> {
+  return { id: key.id, version: key.version, teamId: key.teamId, value: evidenceOf(key) };
+}
 
 /** The part of a stored key that verifying needs. */
 export function evidenceOf(key: KeyRecord): KeyEvidence {

@@ -44,19 +44,19 @@ export function createServiceTokens(parts: ServiceTokensParts) {
   });
 
   /** Tells the other instances too: their caches may say that the id does not exist. */
-  async function insert(token: ServiceTokenRecord): Promise<InsertServiceTokenOutcome> {
-    let outcome: InsertServiceTokenOutcome = { kind: "inserted" };
-    await changeSecurityState("service-token", async () => {
-      outcome = await store.insert(token, { acceptedMax: serviceTokenBounds.acceptedMax });
-      return outcome.kind === "inserted" ? { id: token.id, version: token.version, grants: true } : undefined;
-    });
-    return outcome;
-  }
+  const insert = (token: ServiceTokenRecord): Promise<InsertServiceTokenOutcome> =>
+    changeSecurityState(
+      "service-token",
+      () => store.insert(token, { acceptedMax: serviceTokenBounds.acceptedMax }),
+      ({ kind }) =>
+        kind === "inserted" ? { id: token.id, version: token.version, grants: true } : undefined,
+    );
   /** Nobody has its value yet, so no instance can have accepted it. */
   const remove = ({ id }: ServiceTokenRecord) =>
-    changeSecurityState("service-token", async () => {
-      await store.delete(id);
-      return { id, version: deletedTokenVersion, grants: true };
+    changeSecurityState("service-token", () => store.delete(id), {
+      id,
+      version: deletedTokenVersion,
+      grants: true,
     });
 
   return {
@@ -93,27 +93,31 @@ export function createServiceTokens(parts: ServiceTokensParts) {
       const revokedBy = actorOf(by);
       // Also for a token that is revoked already: each answer promises that no later request is
       // accepted.
-      const change = await changeSecurityState("service-token", async () => {
-        const token = await store.revoke({ tokenId, revokeTimeMs: clock.unixMs(), revokedBy });
-        return token && { id: token.id, version: token.version, value: evidenceOf(token), token };
-      });
-      if (!change) {
+      const token = await changeSecurityState(
+        "service-token",
+        () => store.revoke({ tokenId, revokeTimeMs: clock.unixMs(), revokedBy }),
+        (written) => written && changedToken(written),
+      );
+      if (!token) {
         // Only what has the form of an id is repeated: people do send a whole token in its place.
         const metadata = isKeyId(tokenId) ? { service_token_id: tokenId } : {};
         throw fail("SERVICE_TOKEN_NOT_FOUND", { param: "service_token_id", metadata });
       }
-      return withLastUse(change.token);
+      return withLastUse(token);
     },
     /**
      * Takes a team that is deleted from the tokens that name it: a new team may get its id. Calls
      * `before` right before the write, and ends with what it throws.
      */
     async leaveTeam(teamId: string, before: () => void): Promise<void> {
-      await changeSecurityState("service-token", async () => {
-        before();
-        const left = await store.leaveTeam(teamId);
-        return left.map((token) => ({ id: token.id, version: token.version, value: evidenceOf(token) }));
-      });
+      await changeSecurityState(
+        "service-token",
+        async () => {
+          before();
+          return store.leaveTeam(teamId);
+        },
+        (left) => left.map(changedToken),
+      );
     },
     /** Checks a service whose call was admitted and still runs. Others always pass. */
     async check(principal: Principal, teamId: string): Promise<void> {
@@ -124,6 +128,10 @@ export function createServiceTokens(parts: ServiceTokensParts) {
       requireTeamOfService(found.service, teamId);
     },
   };
+}
+
+function changedToken(token: ServiceTokenRecord): FlooredChange<ServiceTokenEvidence> {
+  return { id: token.id, version: token.version, value: evidenceOf(token) };
 }
 
 export type ServiceTokens = ReturnType<typeof createServiceTokens>;

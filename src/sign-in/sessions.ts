@@ -107,10 +107,7 @@ export function createSessions(parts: SessionsParts): Sessions {
     clock.unixMs() >= lastActiveTimeMs + bounds.sessionIdleMsMax;
 
   async function end(sessionId: string): Promise<void> {
-    await changeSecurityState("session", async () => {
-      await store.delete(sessionId);
-      return ended(sessionId);
-    });
+    await changeSecurityState("session", () => store.delete(sessionId), ended(sessionId));
     endings.notify(sessionId);
   }
 
@@ -130,10 +127,12 @@ export function createSessions(parts: SessionsParts): Sessions {
     async begin(user, previousToken) {
       const { token, hash } = newToken(randomBytes);
       const session = newSession(hash, user, clock.unixMs());
-      const removed = await changeSecurityState("session", async () =>
-        (await store.insert(session, { perUserMax: bounds.sessionsPerUserMax })).map(ended),
+      const removed = await changeSecurityState(
+        "session",
+        () => store.insert(session, { perUserMax: bounds.sessionsPerUserMax }),
+        (ids) => ids.map(ended),
       );
-      for (const { id } of removed) endings.notify(id);
+      for (const id of removed) endings.notify(id);
       const previousId = previousToken === undefined ? undefined : hashToken(previousToken);
       if (previousId !== undefined) await end(previousId);
       return token;
@@ -149,12 +148,11 @@ export function createSessions(parts: SessionsParts): Sessions {
       const session = await findLive(sessionId);
       if (!session) return;
       const lastActiveTimeMs = Math.max(session.lastActiveTimeMs, clock.unixMs());
-      await changeSecurityState("session", async () => {
-        await store.touch(sessionId, lastActiveTimeMs);
-        const value = { ...session, lastActiveTimeMs };
-        // Another instance reads a session anew before it takes it for idle.
-        return { id: sessionId, version: liveVersion, value, localOnly: true };
-      }).catch((thrown: unknown) => {
+      const value = { ...session, lastActiveTimeMs };
+      // Another instance reads a session anew before it takes it for idle.
+      const change = { id: sessionId, version: liveVersion, value, localOnly: true };
+      const touched = changeSecurityState("session", () => store.touch(sessionId, lastActiveTimeMs), change);
+      await touched.catch((thrown: unknown) => {
         // The activity may be a revocation, which a full disk must not stop. The session ends
         // earlier then.
         if (!(thrown instanceof Refusal && thrown.reason === "STORE_FULL")) throw thrown;

@@ -1,6 +1,12 @@
 import { bounds } from "../bounds.ts";
 import type { InstanceGuard } from "../fleet/alone.ts";
-import type { ChangeSecurityState, FlooredChange, StoredChange } from "../fleet/security-state.ts";
+import {
+  type ChangeSecurityState,
+  changeOf,
+  type FlooredChange,
+  grantOf,
+  type StoredChange,
+} from "../fleet/security-state.ts";
 import { createSemaphore, type Semaphore } from "../limit/semaphore.ts";
 import { fail, type Refusal, unavailable } from "../refusal/refusal.ts";
 import { noSuchTeam, teamNotFound } from "./find-team.ts";
@@ -88,27 +94,25 @@ async function deleteTeam(parts: DeleteTeamParts, teamId: string, lock: TeamLock
     if (!marked) return await finishEarlier(parts, teamId, lock);
     await refuseIfUsed(parts, teamId, lock);
     await removeDependents(parts, teamId, lock);
-    const deleted = await changeSecurityState("team", async () => {
-      const version = await store.delete(teamId, marked.version);
-      return version === undefined ? undefined : { id: teamId, version };
-    });
-    if (deleted) return dependents.teamDeleted(teamId, teamNotFound(teamId));
+    const deletedVersion = await changeSecurityState(
+      "team",
+      () => store.delete(teamId, marked.version),
+      (version) => (version === undefined ? undefined : { id: teamId, version }),
+    );
+    if (deletedVersion !== undefined) return dependents.teamDeleted(teamId, teamNotFound(teamId));
     // Another change of the team came in between, so its state is read again.
   }
   throw unavailable();
 }
 
-async function setState(
+function setState(
   { store, changeSecurityState }: DeleteTeamParts,
   teamId: string,
   state: TeamRecord["state"],
 ): Promise<TeamRecord | undefined> {
-  const changed = await changeSecurityState("team", async () => {
-    const team = await store.update(teamId, { state });
-    // To take the mark away gives a right back.
-    return team && { id: team.id, version: team.version, value: team, grants: state === "active" };
-  });
-  return changed?.value;
+  // To take the mark away gives a right back.
+  const change = state === "active" ? grantOf : changeOf;
+  return changeSecurityState("team", () => store.update(teamId, { state }), change);
 }
 
 /** Throws if the team is still used, or if that can't be found out; the mark is then gone. */
@@ -143,11 +147,14 @@ async function findUse({ dependents }: DeleteTeamParts, teamId: string): Promise
 async function removeDependents(parts: DeleteTeamParts, teamId: string, lock: TeamLock): Promise<void> {
   const { members, dependents, changeSecurityState } = parts;
   for (let removed: number = bounds.deletedAtOnce; removed === bounds.deletedAtOnce; ) {
-    await changeSecurityState("member", async () => {
-      lock.requireLock();
-      removed = await members.removeAll(teamId, bounds.deletedAtOnce);
-      return { id: `${teamId}/` };
-    });
+    removed = await changeSecurityState(
+      "member",
+      async () => {
+        lock.requireLock();
+        return members.removeAll(teamId, bounds.deletedAtOnce);
+      },
+      { id: `${teamId}/` },
+    );
   }
   await dependents.leaveServiceTokens(teamId, lock.requireLock);
   await dependents.deleteKeys(teamId, lock.requireLock);
@@ -158,11 +165,12 @@ async function removeDependents(parts: DeleteTeamParts, teamId: string, lock: Te
 /** The reply to an earlier deletion may have been lost, or its last steps. */
 async function finishEarlier(parts: DeleteTeamParts, teamId: string, lock: TeamLock): Promise<never> {
   const { store, changeSecurityState } = parts;
-  const deleted = await changeSecurityState("team", async () => {
-    const version = await store.deletedVersion(teamId);
-    return version === undefined ? undefined : { id: teamId, version };
-  });
-  if (deleted) await removeDependents(parts, teamId, lock);
+  const deletedVersion = await changeSecurityState(
+    "team",
+    () => store.deletedVersion(teamId),
+    (version) => (version === undefined ? undefined : { id: teamId, version }),
+  );
+  if (deletedVersion !== undefined) await removeDependents(parts, teamId, lock);
   throw noSuchTeam(teamId);
 }
 

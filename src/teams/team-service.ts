@@ -7,7 +7,7 @@ import type { Clock } from "../base/clock.ts";
 import { readDisplayName, readEmail, readResourceId } from "../base/fields.ts";
 import { cutPage, readPage } from "../base/page.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import type { ChangeSecurityState, StoredChange } from "../fleet/security-state.ts";
+import { type ChangeSecurityState, changeOf, grantOf, type StoredChange } from "../fleet/security-state.ts";
 import type { TeamLimiter } from "../limit/limit-decision.ts";
 import { rateLimitMessage } from "../limit/rate-limit-headers.ts";
 import { fail } from "../refusal/refusal.ts";
@@ -46,12 +46,14 @@ function teamMethods(parts: TeamServiceParts) {
       // Known at once, also where the team's deletion would take a while to wait for.
       if (await teams.load(id)) throw exists();
       const created = await deletion.clearIdFor(id, () =>
-        changeSecurityState("team", async () =>
-          changeOf(await store.insert({ id, displayName, plan, createTimeMs: clock.unixMs() }), true),
+        changeSecurityState(
+          "team",
+          () => store.insert({ id, displayName, plan, createTimeMs: clock.unixMs() }),
+          grantOf,
         ),
       );
       if (!created) throw exists();
-      return { team: teamMessage(created.value) };
+      return { team: teamMessage(created) };
     },
     async getTeam({ teamId }) {
       return { team: teamMessage(await requireTeam(teams, teamId)) };
@@ -67,11 +69,10 @@ function teamMethods(parts: TeamServiceParts) {
       const change = readChange(given, updateMask?.paths ?? []);
       // A larger plan takes nothing away from what the store holds. But other instances may still
       // act on one that is larger yet, as an earlier change never came through to them.
-      const changed = await changeSecurityState("team", async () =>
-        changeOf(await store.update(given.id, change), !change.plan),
-      );
-      if (!changed) throw noSuchTeam(given.id, "team.id");
-      return { team: teamMessage(changed.value) };
+      const taking = change.plan ? changeOf : grantOf;
+      const updated = await changeSecurityState("team", () => store.update(given.id, change), taking);
+      if (!updated) throw noSuchTeam(given.id, "team.id");
+      return { team: teamMessage(updated) };
     },
     async deleteTeam({ teamId }) {
       if (teamId === "") throw fail("INVALID_ARGUMENT", { param: "team_id", problem: missingIdWords });
@@ -87,10 +88,7 @@ function teamMethods(parts: TeamServiceParts) {
 
 function memberMethods({ clock, members, teams, changeSecurityState }: TeamServiceParts) {
   const removeMember = (teamId: string, email: string) =>
-    changeSecurityState("member", async () => {
-      await members.remove(teamId, email);
-      return { id: `${teamId}/${email}` };
-    });
+    changeSecurityState("member", () => members.remove(teamId, email), { id: `${teamId}/${email}` });
   return {
     async addMember({ teamId, email }) {
       const team = await requireTeam(teams, teamId);
@@ -129,11 +127,14 @@ function previewMethods({ preview, users, changeSecurityState }: TeamServicePart
   return {
     async setPreviewAccess({ email, granted }) {
       const address = readEmail(email, "email");
-      await changeSecurityState("preview", async () => {
-        await preview.set(address, granted);
-        if (!granted) await users.release(address);
-        return { id: address };
-      });
+      await changeSecurityState(
+        "preview",
+        async () => {
+          await preview.set(address, granted);
+          if (!granted) await users.release(address);
+        },
+        { id: address },
+      );
       return {};
     },
     async getPreviewAccess({ email }) {
@@ -149,10 +150,6 @@ function previewMethods({ preview, users, changeSecurityState }: TeamServicePart
 }
 
 const missingIdWords = "team_id is required: name the team.";
-
-function changeOf(team: TeamRecord | undefined, grants: boolean) {
-  return team && { id: team.id, version: team.version, value: team, grants };
-}
 
 function readPlan(given: Team): PlanName {
   const plan = planName(given.plan);

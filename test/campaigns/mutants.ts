@@ -30,8 +30,8 @@ export const mutants: readonly Mutant[] = [
   {
     fault: "the answer to a revocation does not wait for the fleet",
     file: "src/keys/keyring.ts",
-    text: "teamId, value: evidenceOf(key), key };",
-    by: "teamId, value: evidenceOf(key), key, grants: true };",
+    text: "(written) => written && changedKey(written),",
+    by: "(written) => written && { ...changedKey(written), grants: true },",
     test: "test/fleet/taken-rights.test.ts",
   },
   {

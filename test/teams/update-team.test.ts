@@ -18,11 +18,12 @@ test("a change of the plan is waited for each time, also where an earlier one wa
   let isCut = true;
   const changeSecurityState = async (
     _kind: string,
-    write: () => Promise<{ grants?: boolean } | undefined>,
+    write: () => Promise<TeamRecord>,
+    changesOf: (written: TeamRecord) => { grants?: boolean },
   ) => {
     const written = await write();
     if (isCut) throw new Error("the push failed");
-    waited.push(written?.grants !== true);
+    waited.push(changesOf(written).grants !== true);
     return written;
   };
   const limits = { free: 10, pro: 100, team: 1_000, enterprise: 10_000 };

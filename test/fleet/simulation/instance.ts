@@ -102,28 +102,32 @@ export async function startInstance(parts: InstanceParts): Promise<Instance> {
         const isRevoked = () => callStore("find key", () => parts.keys.find(keyId).version === 2);
         return await mutant.revoke({ keyId, changeSecurityState, setKey, isRevoked });
       }
-      await changeSecurityState("key", async () => ({ ...(await setKey(keyId)), teamId }));
+      await changeSecurityState(
+        "key",
+        () => setKey(keyId),
+        (key) => ({ ...key, teamId }),
+      );
     },
     async rotate(keyId, { hasOverlap }) {
       const newKey = () => callStore("write key", () => parts.keys.set(parts.newId(), 2));
       const setOld = () =>
         callStore("write key", () => parts.keys.set(keyId, 2, hasOverlap ? { isReplaced: true } : {}));
       if (mutant.rotate) return await mutant.rotate({ changeSecurityState, newKey, setOld });
-      await changeSecurityState("key", async () => {
-        const successor = await newKey();
-        return [
+      await changeSecurityState(
+        "key",
+        async () => [await newKey(), await setOld()] as const,
+        ([successor, old]) => [
           { ...successor, teamId, grants: true },
-          { ...(await setOld()), teamId },
-        ];
-      });
+          { ...old, teamId },
+        ],
+      );
     },
     async changePlan({ grants }) {
-      const changed = await changeSecurityState("team", async () => {
-        const { version } = await callStore("write team", () =>
-          parts.teams.set(teamId, parts.teams.find(teamId).version + 1),
-        );
-        return { id: teamId, version, grants };
-      });
+      const changed = await changeSecurityState(
+        "team",
+        () => callStore("write team", () => parts.teams.set(teamId, parts.teams.find(teamId).version + 1)),
+        ({ version }) => ({ id: teamId, version, grants }),
+      );
       return changed.version;
     },
   };

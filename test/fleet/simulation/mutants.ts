@@ -57,7 +57,11 @@ export const mutants = {
   "a second revoke returns early": {
     async revoke({ keyId, changeSecurityState, setKey, isRevoked }) {
       if (await isRevoked()) return;
-      await changeSecurityState("key", () => setKey(keyId));
+      await changeSecurityState(
+        "key",
+        () => setKey(keyId),
+        (key) => key,
+      );
     },
   },
   "serving without a lease": { fleet: (fleet) => ({ ...fleet, mayAdmit: () => true }) },
@@ -101,7 +105,7 @@ export const mutants = {
   },
   "the push comes before the key's write": {
     async revoke({ keyId, changeSecurityState, setKey }) {
-      await changeSecurityState("key", async () => ({ id: keyId, version: 2 }));
+      await changeSecurityState("key", async () => {}, { id: keyId, version: 2 });
       await setKey(keyId);
     },
   },
@@ -184,15 +188,16 @@ export const mutants = {
   "a rotation that ends the old key around the one port": {
     async rotate({ changeSecurityState, newKey, setOld }) {
       await setOld();
-      await changeSecurityState("key", async () => ({ ...(await newKey()), grants: true }));
+      await changeSecurityState("key", newKey, (key) => ({ ...key, grants: true }));
     },
   },
   "a rotation that ends the old key as a change that grants": {
     async rotate({ changeSecurityState, newKey, setOld }) {
-      await changeSecurityState("key", async () => {
-        const successor = await newKey();
-        return [successor, await setOld()].map((key) => ({ ...key, grants: true }));
-      });
+      await changeSecurityState(
+        "key",
+        async () => [await newKey(), await setOld()],
+        (keys) => keys.map((key) => ({ ...key, grants: true })),
+      );
     },
   },
 } satisfies Record<string, Mutant>;
