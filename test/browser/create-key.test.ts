@@ -253,6 +253,35 @@ describeInBrowser("creating a key", () => {
     expect(await page.locator("pre").textContent()).toContain("/api/apps/echo/run");
   });
 
+  test("a guard is asked and not run: by the program on the page, and by the test request of its key", async () => {
+    const screen = await openScreen({ browser: clipboard });
+    const { page, keyrun } = screen;
+    const backend = { kind: { case: "guard", value: {} } } as const;
+    await keyrun.apps.createApp({ app: { id: "orders", backend } });
+    await screen.signIn();
+    await page.getByRole("tab", { name: "Python" }).click();
+    await page.getByRole("combobox", { name: "App" }).selectOption("orders");
+    expect(await page.locator("pre").textContent()).toMatch(
+      /^curl -sS -i "\$KEYRUN_URL\/api\/apps\/orders\/guard"/,
+    );
+    expect(await page.getByRole("tab").allTextContents()).toEqual(["curl"]);
+    expect(await page.getByRole("radio", { name: "Stream" }).count()).toBe(0);
+    await expectWellMade(page, "try-it-guard");
+    await page.getByRole("combobox", { name: "App" }).selectOption("echo");
+    expect(await page.getByRole("tab", { name: "Python" }).getAttribute("aria-selected")).toBe("true");
+
+    await openCreateDialog(page);
+    await page.locator("details.restrict summary").click();
+    await page.getByRole("checkbox", { name: "orders" }).check();
+    await page.getByRole("button", { name: "Create key" }).last().click();
+    const dialog = page.getByRole("dialog", { name: "Save your key" });
+    await dialog.getByText("Asks the guard of orders and uses one request").waitFor();
+    await dialog.getByRole("button", { name: "Send a test request" }).click();
+    await dialog.getByText("It works").waitFor();
+    expect(await dialog.getByRole("term").allTextContents()).toEqual(["Status", "RateLimit"]);
+    await expectWellMade(page, "tried-guard");
+  });
+
   test("a team without apps sees that, and how to add one, in place of a snippet", async () => {
     const screen = await openScreen({ browser: clipboard });
     const { page, keyrun } = screen;

@@ -15,13 +15,19 @@ export function AppSnippets({ teamId }: { teamId: string }) {
   if (!known && !failed) return <div className="try-it-place" />;
   if (known && apps.length === 0) return <NoApps teamId={teamId} />;
   const appId = chosen ?? first;
+  const isGuard = apps.find(({ id }) => id === appId)?.guard ?? false;
   return (
     <>
       <SettingLines />
       <p className="muted small">The second line waits for the key: paste it, and press Enter.</p>
-      <CallChoice call={call} onChoose={setCall} />
+      {isGuard ? (
+        <p className="muted small">Call this service at its own address, with the key. Its proxy asks:</p>
+      ) : (
+        <CallChoice call={call} onChoose={setCall} />
+      )}
       <SnippetBlock
         facts={{ appId, call }}
+        isGuard={isGuard}
         aside={
           apps.length > 0 && (
             <div className="select select-small">

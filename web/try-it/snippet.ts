@@ -26,6 +26,12 @@ export function snippet(language: Language, facts: SnippetFacts): string {
   return programs[language](facts);
 }
 
+/** What asks the guard of an app, as the proxy of that service does for each request. */
+export function guardSnippet(appId: string): string {
+  return `curl -sS -i "$KEYRUN_URL/api/apps/${appId}/guard" \\
+  -H "Authorization: Bearer $KEYRUN_API_KEY"`;
+}
+
 // Nothing is escaped: the id of an app holds no quote, dollar sign, backtick or backslash.
 const programs: Record<Language, (facts: SnippetFacts) => string> = {
   curl: ({ appId, call }) =>

@@ -14,7 +14,7 @@ test("a test request whose dialog is left ends, so that its run does not go on f
     asked.resolve(signal);
     return new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
   };
-  const answer = sendTestRequest(fetch, { appId: "echo", value: "svc_x" }, leaving.signal);
+  const answer = sendTestRequest(fetch, { appId: "echo", isGuard: false, value: "svc_x" }, leaving.signal);
   expect((await asked.promise)?.aborted).toBe(false);
   leaving.abort();
   expect(await answer).toBeNull();

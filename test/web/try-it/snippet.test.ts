@@ -6,6 +6,7 @@ import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   type Call,
+  guardSnippet,
   type Language,
   languages,
   type SnippetFacts,
@@ -37,6 +38,11 @@ const whole = [
 
 const server = createServer(async (request, response) => {
   const { method, url, headers } = request;
+  if (url?.endsWith("/guard")) {
+    requests.push({ method, url, authorization: headers.authorization });
+    response.setHeader("X-Keyrun-Team", "demo").end();
+    return;
+  }
   const type = headers["content-type"];
   const body = JSON.parse(await text(request));
   requests.push({ method, url, authorization: headers.authorization, type, body });
@@ -113,6 +119,18 @@ for (const language of ["javascript", "python"] as const) {
     });
   });
 }
+
+describeRun("curl", "the snippet of a guard", () => {
+  test("asks it with the key of the environment, and shows the headers of the answer", async () => {
+    requests.length = 0;
+    const environment = { KEYRUN_URL: url, KEYRUN_API_KEY: key };
+    const { failed, stdout } = await run("curl", guardSnippet("orders"), environment);
+    expect({ failed, shown: stdout.includes("X-Keyrun-Team: demo") }).toEqual({ failed: false, shown: true });
+    expect(requests).toEqual([
+      { method: "GET", url: "/api/apps/orders/guard", authorization: `Bearer ${key}` },
+    ]);
+  });
+});
 
 async function expectRun(language: Language, facts: SnippetFacts, environment: Record<string, string>) {
   requests.length = 0;

@@ -29,6 +29,7 @@ export function SaveKey({ apiKey, value, teamId, children, onDone }: SaveKeyProp
   const copyButton = useRef<HTMLButtonElement>(null);
   const { apps, first, known } = useRunnableApps(teamId);
   const appId = apiKey.appIds?.[0] ?? first;
+  const isGuard = apps.find(({ id }) => id === appId)?.guard ?? false;
   useLeaveGuard(!copied, () => setAsking(true));
 
   function onCopied() {
@@ -71,7 +72,7 @@ export function SaveKey({ apiKey, value, teamId, children, onDone }: SaveKeyProp
         filled={!copied && !asking}
         onCopied={onCopied}
       />
-      {apps.length > 0 && <TestRequest appId={appId} value={value} teamId={teamId} />}
+      {apps.length > 0 && <TestRequest appId={appId} isGuard={isGuard} value={value} teamId={teamId} />}
       <p className="muted small">
         {known && apps.length === 0 && "This team has no app to run yet. "}
         <strong>Try it</strong>, below the keys, shows{" "}

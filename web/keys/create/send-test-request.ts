@@ -21,13 +21,15 @@ export interface TestAnswer {
 
 export interface TestRun {
   readonly appId: string;
+  /** Whether the app is a guard, which is asked and not run. */
+  readonly isGuard: boolean;
   /** The key. */
   readonly value: string;
 }
 
 /**
- * Runs the app once with the key, as a program would: without the session's cookie. Returns null
- * when no answer came: after the longest time of any app, or when the signal ended it.
+ * Runs the app once with the key, or asks its guard, as a program would: without the session's
+ * cookie. Returns null when no answer came: after the longest time of any app, or when the signal ended it.
  */
 export async function sendTestRequest(
   fetch: typeof globalThis.fetch,
@@ -44,17 +46,18 @@ export async function sendTestRequest(
 
 function send(
   fetch: typeof globalThis.fetch,
-  { appId, value }: TestRun,
+  { appId, isGuard, value }: TestRun,
   signal: AbortSignal,
 ): Promise<Response> {
-  return fetch(`/api/apps/${appId}/run`, {
+  const authorization = { Authorization: `Bearer ${value}` };
+  const run = {
     method: "POST",
-    headers: { Authorization: `Bearer ${value}`, "Content-Type": "application/json" },
+    headers: { ...authorization, "Content-Type": "application/json" },
     body: JSON.stringify({ text: sentTexts.run }),
-    credentials: "omit",
-    cache: "no-store",
-    signal,
-  });
+  };
+  const call = isGuard ? { headers: authorization } : run;
+  const path = `/api/apps/${appId}/${isGuard ? "guard" : "run"}`;
+  return fetch(path, { ...call, credentials: "omit", cache: "no-store", signal });
 }
 
 /** Reads a whole answer. */

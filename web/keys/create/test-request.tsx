@@ -8,12 +8,13 @@ import { TestResult } from "./test-result.tsx";
 
 interface TestRequestProps {
   readonly appId: string;
+  readonly isGuard: boolean;
   readonly value: string;
   readonly teamId: string;
 }
 
-/** Runs the app with the new key, and shows the answer that a program would get. */
-export function TestRequest({ appId, value, teamId }: TestRequestProps) {
+/** Runs the app with the new key, or asks its guard, and shows the answer that a program would get. */
+export function TestRequest({ appId, isGuard, value, teamId }: TestRequestProps) {
   const [answer, setAnswer] = useState<TestAnswer | "none" | null>(null);
   const [pending, setPending] = useState(false);
   const [retry, setRetry] = useState<Retry | null>(null);
@@ -28,7 +29,7 @@ export function TestRequest({ appId, value, teamId }: TestRequestProps) {
     setAnswer(null);
     setRetry(null);
     leaving.current = new AbortController();
-    const received = await sendTestRequest(fetch, { appId, value }, leaving.current.signal);
+    const received = await sendTestRequest(fetch, { appId, isGuard, value }, leaving.current.signal);
     setPending(false);
     setAnswer(received ?? "none");
     const waitS = received?.retryAfterS ?? null;
@@ -51,7 +52,8 @@ export function TestRequest({ appId, value, teamId }: TestRequestProps) {
           {pending ? "Sending…" : "Send a test request"}
         </button>
         <span className="muted small">
-          Runs <code>{appId}</code> and uses one request of the team’s limit.
+          {isGuard ? "Asks the guard of" : "Runs"} <code>{appId}</code> and uses one request of the team’s
+          limit.
         </span>
       </div>
       <div role="status">

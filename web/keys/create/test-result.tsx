@@ -27,7 +27,7 @@ export function TestResult({ answer }: { answer: TestAnswer }) {
             <code>{answer.rateLimit}</code>
           </Fact>
         )}
-        {good && (
+        {good && answer.body !== "" && (
           <Fact name="Body">
             <code>{answer.body}</code>
           </Fact>
