@@ -6,6 +6,7 @@
  */
 
 import { setTimeout } from "node:timers/promises";
+import type { ChangeSubject } from "../auth/principal.ts";
 import { type Clock, createRepeatedWork } from "../base/clock.ts";
 import { encodeCrockford, type RandomBytes } from "../base/ids.ts";
 import type { Log } from "../log/log.ts";
@@ -22,6 +23,8 @@ export interface ChangeForm {
    * the first change of several, as unknown until all of them are made. Absent: with the change.
    */
   readonly written?: "first" | "steps" | undefined;
+  /** What the work fills in of what the change is about. A refused attempt has the facts alone. */
+  readonly subject?: ChangeSubject | undefined;
   /** All attempts of an unknown caller are joined. */
   readonly isUnknown?: boolean | undefined;
   /**
@@ -132,7 +135,7 @@ export function createAuditLog(parts: AuditLogParts): AuditLog {
       const timeMs = clock.unixMs();
       const change = new PendingChange(
         { ...facts, id: newId(timeMs), timeMs },
-        { hasSteps: form.written !== undefined },
+        { hasSteps: form.written !== undefined, subject: form.subject ?? {} },
       );
       if (form.written === "first") {
         const begun = change.record();

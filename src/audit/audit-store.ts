@@ -35,12 +35,7 @@ export interface PendingEvent {
   record(): AuditEvent;
   /** Called when it is written for good, with the outcome that was written. */
   written(outcome: AuditEvent["outcome"]): void;
-  /** Called with what the change turns out to be about, before the event is written. */
-  note(subject: ChangeSubject): void;
 }
-
-/** What a change turns out to be about, and what exactly it is. */
-export type ChangeSubject = Partial<Pick<AuditEvent, "teamId" | "target" | "detail">>;
 
 /** A place in the list, which is ordered by time and then by id, both descending. */
 export type AuditCursor = Pick<AuditEvent, "timeMs" | "id">;

@@ -1,10 +1,13 @@
 /**
- * The audited change that the current request makes, kept in the asynchronous context: a service
- * says what the change is about, and the store writes its event. Nothing else is kept in there.
+ * The audited change that the current request makes. It is kept in the asynchronous context, which
+ * holds nothing else, so that the store can write its event with the change. As an argument it
+ * would go through every method of the ports that changes something, in both stores, and through
+ * all of their callers. A caller that forgets it would make a change without an event.
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { AuditEvent, ChangeSubject, PendingEvent } from "./audit-store.ts";
+import type { ChangeSubject } from "../auth/principal.ts";
+import type { AuditEvent, PendingEvent } from "./audit-store.ts";
 
 /** What an event says of a change, before it is known what becomes of it. */
 export type ChangeFacts = Omit<AuditEvent, "id" | "timeMs" | "outcome" | "reason" | "count">;
@@ -28,28 +31,21 @@ export function pendingEvent(): PendingEvent | undefined {
   return event?.isDue ? event : undefined;
 }
 
-/**
- * Says what the change under way is about, where the request alone does not tell: a new key has its
- * id from Keyrun. Call it before the change is written. Does nothing outside of a change.
- */
-export function noteSubject(subject: ChangeSubject): void {
-  underWay.getStore()?.note(subject);
-}
-
 /** A change under way, and its event. */
 export class PendingChange implements PendingEvent {
   readonly #facts: ChangeFacts & Pick<AuditEvent, "id" | "timeMs">;
   readonly #hasSteps: boolean;
-  #subject: ChangeSubject = {};
+  readonly #subject: ChangeSubject;
   #writtenAs: AuditEvent["outcome"] | undefined;
   #isOver = false;
 
   constructor(
     facts: ChangeFacts & Pick<AuditEvent, "id" | "timeMs">,
-    { hasSteps }: { readonly hasSteps: boolean },
+    { hasSteps, subject }: { readonly hasSteps: boolean; readonly subject: ChangeSubject },
   ) {
     this.#facts = facts;
     this.#hasSteps = hasSteps;
+    this.#subject = subject;
   }
 
   get isDue(): boolean {
@@ -68,10 +64,6 @@ export class PendingChange implements PendingEvent {
 
   written(outcome: AuditEvent["outcome"]): void {
     this.#writtenAs = outcome;
-  }
-
-  note(subject: ChangeSubject): void {
-    this.#subject = { ...this.#subject, ...subject };
   }
 
   /** No write that comes later belongs to the change. */

@@ -83,6 +83,18 @@ export interface Call {
   readonly responseHeaders: Headers;
   /** Metadata that is sent after the last message. REST sends it with the headers. */
   readonly responseTrailers: Headers;
+  /**
+   * What a change turns out to be about, for its event in the audit log. The method fills in what
+   * the request does not tell, before it writes: a new key has its id from Keyrun.
+   */
+  readonly subject: ChangeSubject;
+}
+
+/** What a change is about, and what exactly it is. */
+export interface ChangeSubject {
+  teamId?: string;
+  target?: string;
+  detail?: string;
 }
 
 /**

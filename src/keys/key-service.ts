@@ -53,7 +53,7 @@ export function createKeyService(
 > {
   const { keyring, teams } = parts;
   return {
-    async createKey(request, { principal }) {
+    async createKey(request, call) {
       const team = await requireTeam(teams, request.teamId);
       const facts = {
         teamId: team.id,
@@ -62,7 +62,7 @@ export function createKeyService(
         ...(await parts.readRestrictions(request, team)),
         expireTimeMs: readNewExpireTime(request.expireTime, parts.clock.unixMs()),
       };
-      const { key, value } = await keyring.create(facts, principal);
+      const { key, value } = await keyring.create(facts, call);
       return { key: keyMessage(key), value };
     },
     listKeys: createListKeys(parts),

@@ -3,9 +3,8 @@
  * of the finder of a key.
  */
 
-import { noteSubject } from "../audit/pending-change.ts";
 import type { KeyEvidence } from "../auth/key-evidence.ts";
-import { actorOf, type Principal } from "../auth/principal.ts";
+import { actorOf, type Call, type Principal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomBytes } from "../base/ids.ts";
 import type { RecordSource } from "../cache/record-source.ts";
@@ -25,7 +24,10 @@ import { changedKey } from "./verify-key.ts";
 /** The use cases of a team's keys. */
 export interface Keyring {
   /** Creates a key. `value` is the only copy of the full value that there will ever be. */
-  create(facts: KeyFacts, by: Principal): Promise<{ readonly key: KeyRecord; readonly value: string }>;
+  create(
+    facts: KeyFacts,
+    call: Pick<Call, "principal" | "subject">,
+  ): Promise<{ readonly key: KeyRecord; readonly value: string }>;
   /** As `KeyStore.list`, with the last uses that are not written yet. */
   readonly list: KeyStore["list"];
   readonly placeOf: KeyStore["placeOf"];
@@ -99,10 +101,10 @@ export function createKeyring(parts: KeyringParts): Keyring {
   }
 
   return {
-    async create(facts, by) {
-      const { minted, value } = mintKey(parts, by);
+    async create(facts, { principal, subject }) {
+      const { minted, value } = mintKey(parts, principal);
       const key: KeyRecord = { ...facts, ...minted };
-      noteSubject({ target: key.id });
+      subject.target = key.id;
       const outcome = await whileTeamsStay(
         teams,
         { teamIds: [key.teamId] },

@@ -1,6 +1,5 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
-import { noteSubject } from "../audit/pending-change.ts";
 import { type KeyEvidence, type KeyVerdict, unguarded } from "../auth/key-evidence.ts";
 import { leakBounds } from "../auth/policy.ts";
 import type { Call, ServiceMethods } from "../auth/principal.ts";
@@ -83,7 +82,7 @@ export function createRevokeLeakedKey(parts: RevokeLeakedKeyParts): RevokeLeaked
     return started;
   }
 
-  return async ({ value }, { principal, http }) => {
+  return async ({ value }, { principal, http, subject }) => {
     if (!form.isWhole(value)) throw noKeyForm(value);
     const { address, guard } =
       principal.kind === "anyone" ? principal : ({ address: "", guard: unguarded } as const);
@@ -92,7 +91,8 @@ export function createRevokeLeakedKey(parts: RevokeLeakedKeyParts): RevokeLeaked
       (await verifier.load(value, { address }, (of, lookUp) => guard(of, () => semaphore.run(lookUp))));
     if (verdict.kind === "invalid") throw unknownKey();
     noteKey(http, verdict);
-    noteSubject({ teamId: verdict.teamId, target: verdict.keyId });
+    subject.teamId = verdict.teamId;
+    subject.target = verdict.keyId;
     const revokedMs = await revokeOnce(verdict);
     return { redactedValue: redactKeyValue(value), revokeTime: timestampFromMs(revokedMs) };
   };

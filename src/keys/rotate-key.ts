@@ -1,6 +1,5 @@
 import type { Duration } from "@bufbuild/protobuf/wkt";
 import type { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
-import { noteSubject } from "../audit/pending-change.ts";
 import { actorOf, type Principal, type ServiceMethods } from "../auth/principal.ts";
 import { fail, unavailable } from "../refusal/refusal.ts";
 import { requireLasting, requireTeam } from "../teams/find-team.ts";
@@ -24,7 +23,7 @@ export interface RotateKeyParts extends Omit<KeyringParts, "activeMax" | "lastUs
  */
 export function createRotateKey(parts: RotateKeyParts): ServiceMethods<typeof KeyService>["rotateKey"] {
   const { clock, store, teams, publish, withLastUse } = parts;
-  return async (request, { principal }) => {
+  return async (request, { principal, subject }) => {
     const team = await requireTeam(teams, request.teamId);
     const { keyId } = request;
     if (keyId === "") throw fail("INVALID_ARGUMENT", { param: "key_id", problem: "key_id is required." });
@@ -41,7 +40,7 @@ export function createRotateKey(parts: RotateKeyParts): ServiceMethods<typeof Ke
       // Not checked again after the write, as for a new key: what the old key lost can't be given
       // back. A team whose key is rotated has an active one all the while, so it is not deleted.
       await requireLasting(teams, team.id);
-      noteSubject({ detail: `overlap=${overlapMs / 1000}s replaced_by_key_id=${order.successor.id}` });
+      subject.detail = `overlap=${overlapMs / 1000}s replaced_by_key_id=${order.successor.id}`;
       const outcome = await rotate(parts, order);
       if (outcome.kind === "request_id_used") {
         throw requestIdUsed(outcome.keyId);

@@ -107,6 +107,7 @@ function refused({ clock }: RestHandlerParts, refusal: Refusal, rate: RateReport
 class AdmittedRequest implements Call {
   readonly principal: Principal;
   readonly http: HttpRequest;
+  readonly subject = {};
   readonly #parts: RestHandlerParts;
   readonly #route: MatchedRoute;
   readonly #method: WiredMethod;

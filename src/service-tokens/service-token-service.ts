@@ -27,8 +27,8 @@ export function createServiceTokenService({
   readonly log: Log;
 }): ServiceMethods<typeof ServiceTokenService> {
   return {
-    async createServiceToken(request, { principal: by }) {
-      const { token, value } = await tokens.create({ ...readOrder(request), by });
+    async createServiceToken(request, call) {
+      const { token, value } = await tokens.create(readOrder(request), call);
       return { serviceToken: serviceTokenMessage(token), value };
     },
     async listServiceTokens({ showRevoked, ...request }) {
@@ -58,11 +58,7 @@ export function createServiceTokenService({
 /** The name and the id of the token of the settings. No other token can have either. */
 const localName = "local";
 
-function readOrder({
-  name,
-  role: number,
-  teamIds,
-}: CreateServiceTokenRequest): Omit<ServiceTokenOrder, "by"> {
+function readOrder({ name, role: number, teamIds }: CreateServiceTokenRequest): ServiceTokenOrder {
   readResourceId(name, "name");
   if (name === localName) {
     throw fail("INVALID_ARGUMENT", {

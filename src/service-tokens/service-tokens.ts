@@ -3,8 +3,7 @@
  * value of a token is checked as that of a key is, by a keyed digest, and from the cache of tokens.
  */
 
-import { noteSubject } from "../audit/pending-change.ts";
-import { actorOf, type Principal } from "../auth/principal.ts";
+import { actorOf, type Call, type Principal } from "../auth/principal.ts";
 import {
   type NamedService,
   requireTeamOfService,
@@ -61,9 +60,9 @@ export function createServiceTokens(parts: ServiceTokensParts) {
 
   return {
     /** Creates a token. `value` is the only copy of the full value that there will ever be. */
-    async create(order: ServiceTokenOrder) {
-      const { token, value } = mintToken(parts, order);
-      noteSubject({ target: token.id });
+    async create(order: ServiceTokenOrder, { principal, subject }: Pick<Call, "principal" | "subject">) {
+      const { token, value } = mintToken(parts, order, principal);
+      subject.target = token.id;
       const outcome = await whileTeamsStay(
         teams,
         { teamIds: order.teamIds, param: "team_ids" },
@@ -141,7 +140,6 @@ export interface ServiceTokenOrder {
   readonly name: string;
   readonly role: ServiceRole;
   readonly teamIds: readonly string[];
-  readonly by: Principal;
 }
 
 export interface ServiceTokensParts {
@@ -163,7 +161,11 @@ const deletedTokenVersion = serviceTokenBounds.teamsMax + 3;
 /** Characters of the id that the redacted value shows. */
 const redactedIdCharacters = 4;
 
-function mintToken({ clock, form, secrets, randomBytes }: ServiceTokensParts, order: ServiceTokenOrder) {
+function mintToken(
+  { clock, form, secrets, randomBytes }: ServiceTokensParts,
+  order: ServiceTokenOrder,
+  by: Principal,
+) {
   const { id, value } = form.mint(randomBytes);
   const token: ServiceTokenRecord = {
     id,
@@ -174,7 +176,7 @@ function mintToken({ clock, form, secrets, randomBytes }: ServiceTokensParts, or
     digest: secrets.digestNewest(value).toString("base64url"),
     secretVersion: secrets.newestVersion,
     createTimeMs: clock.unixMs(),
-    createdBy: actorOf(order.by),
+    createdBy: actorOf(by),
     lastUseTimeMs: null,
     revokeTimeMs: null,
     revokedBy: null,

@@ -20,7 +20,6 @@ export function auditStoreContract(name: string, open: OpenStores): void {
         },
         record: () => event,
         written: (outcome) => void outcomes.push(outcome),
-        note() {},
       };
       return { pending, outcomes };
     }

@@ -117,7 +117,6 @@ export function changingMethodsContract(ports: () => ChangingPorts): void {
         },
         record: () => expect.fail("the event was written"),
         written() {},
-        note() {},
       };
       // What most methods make no sense of, and a change need not: it ends before it is read.
       const calling = whileChanging(event, async () => Reflect.apply(work, ports(), [someone, {}]));

@@ -116,9 +116,9 @@ test("an app that is changed or deleted is waited for", async () => {
 });
 
 test("a service token is waited for when it is revoked or loses a team, and not when it is made", async () => {
-  const { principal: by } = serviceCall();
-  const { token } = await tokens.create({ name: "ci", role: "manage", teamIds: [team.id], by });
+  const call = serviceCall();
+  const { token } = await tokens.create({ name: "ci", role: "manage", teamIds: [team.id] }, call);
   await tokens.leaveTeam(team.id, () => {});
-  await tokens.revoke({ tokenId: token.id, by });
+  await tokens.revoke({ tokenId: token.id, by: call.principal });
   expect(told.map(({ waits }) => waits)).toEqual([false, true, true]);
 });

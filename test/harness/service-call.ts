@@ -19,5 +19,6 @@ export function serviceCall(
     timeoutMs: () => undefined,
     responseHeaders: new Headers(),
     responseTrailers: new Headers(),
+    subject: {},
   };
 }

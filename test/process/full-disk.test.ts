@@ -153,7 +153,7 @@ describe.skipIf(!mayMount)("on a disk of its own that is full", { timeout: 240_0
         teamId: "demo",
       });
       events++;
-      return whileChanging({ isDue: true, record: () => event, written() {}, note() {} }, work);
+      return whileChanging({ isDue: true, record: () => event, written() {} }, work);
     };
     const first = await open();
     const insert = ({ keys }: Stores, id: string) =>

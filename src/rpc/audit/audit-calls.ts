@@ -5,9 +5,8 @@
 
 import type { DescMethod } from "@bufbuild/protobuf";
 import type { AuditLog } from "../../audit/audit-log.ts";
-import type { ChangeSubject } from "../../audit/audit-store.ts";
 import type { ChangeFacts } from "../../audit/pending-change.ts";
-import { type Anyone, actorOf, type Call, type Principal } from "../../auth/principal.ts";
+import { type Anyone, actorOf, type Call, type ChangeSubject, type Principal } from "../../auth/principal.ts";
 import type { Refusal } from "../../refusal/refusal.ts";
 import type { Authenticate, AuthResult, RpcCaller } from "../authenticate.ts";
 import { type AuditedMethod, auditedMethod } from "./audited-methods.ts";
@@ -49,7 +48,7 @@ export function createAuditCalls(log: AuditLog): AuditCalls {
       const audited = auditedMethod(method);
       if (!audited) return work();
       const facts = { ...factsOf(audited, call.principal, call.http), ...audited.subjectOf(request) };
-      const form = { ...audited.form, isUnknown: isUnknown(call.principal) };
+      const form = { ...audited.form, isUnknown: isUnknown(call.principal), subject: call.subject };
       return log.during(facts, async () => work(), form);
     },
     unauthorized(method, request, { call, refusal }) {

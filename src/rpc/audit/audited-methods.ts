@@ -21,7 +21,7 @@ import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { PlanSchema, type Team, TeamSchema } from "#gen/keyrun/v1/team_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import type { ChangeForm } from "../../audit/audit-log.ts";
-import type { ChangeSubject } from "../../audit/audit-store.ts";
+import type { ChangeSubject } from "../../auth/principal.ts";
 import { isResourceId, normalEmail } from "../../base/fields.ts";
 import { isKeyId } from "../../keys/key-value.ts";
 import { mayHoldSecret } from "../../log/redaction.ts";
@@ -58,7 +58,7 @@ const { createServiceToken, revokeServiceToken } = ServiceTokenService.method;
  * server does not start with a method that is in neither.
  */
 const changes: ReadonlyMap<DescMethod, AuditedMethod> = new Map([
-  // Keyrun makes the id of the key, and the keyring notes it.
+  // Keyrun makes the id of the key, and the keyring fills it in.
   change(createKey, "key.create", ({ teamId, expireTime, appIds, requestsPerMinute }) => ({
     team: teamId,
     detail: {

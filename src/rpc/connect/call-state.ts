@@ -45,6 +45,7 @@ export function admittedCallOf(context: HandlerContext): Pick<AdmittedCall, "cal
     timeoutMs: context.timeoutMs,
     responseHeaders: context.responseHeader,
     responseTrailers: context.responseTrailer,
+    subject: {},
   };
   return { call, deadline };
 }

@@ -17,6 +17,7 @@ type UnaryCallParts = Pick<RpcParts, "policy" | "sessions" | "audit" | "clock" |
 export class UnaryCall implements Call {
   readonly principal: Principal;
   readonly http: HttpRequest;
+  readonly subject = {};
   readonly #parts: UnaryCallParts;
   readonly #rpc: Rpc;
   readonly #end: CallDeadline;

@@ -38,7 +38,7 @@ function startKeys({ stored = key, auditFails = false } = {}) {
       done.push(...events.map(({ outcome }) => `event ${outcome}`));
     },
   };
-  const change = new PendingChange(auditEventOf({ id: "e" }), { hasSteps: false });
+  const change = new PendingChange(auditEventOf({ id: "e" }), { hasSteps: false, subject: {} });
   return {
     done,
     keys: createKeyStore({ keys } as unknown as Collections, call, createWithEvent(audit, {})),

@@ -169,7 +169,7 @@ test("a revocation gets as many pieces as it needs, and is written once, with on
   const detail = "x".repeat(20_000);
   const event = auditEventOf({ id: "e", detail });
   let written = 0;
-  await whileChanging({ isDue: true, record: () => event, written: () => void written++, note() {} }, () =>
+  await whileChanging({ isDue: true, record: () => event, written: () => void written++ }, () =>
     keys.revoke({ teamId, keyId: "k", revokeTimeMs: now, revokedBy: "x" }),
   );
   expect({ pieces, written }).toEqual({ pieces: 3, written: 1 });
@@ -184,7 +184,7 @@ test("a revocation that finds no reserve is refused as any change", async () => 
   let asked = 0;
   setReserve(stores.db, { isGivenUp: () => false, giveUp: () => ++asked < 3 });
   const event = auditEventOf({ id: "e", detail: "x".repeat(20_000) });
-  const revoked = whileChanging({ isDue: true, record: () => event, written() {}, note() {} }, () =>
+  const revoked = whileChanging({ isDue: true, record: () => event, written() {} }, () =>
     stores.keys.revoke({ teamId, keyId: "k", revokeTimeMs: now, revokedBy: "x" }),
   );
   await expect(revoked).rejects.toMatchObject({ reason: "STORE_FULL" });
