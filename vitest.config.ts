@@ -16,7 +16,7 @@ const services = [
   "test/cli/{completion/shells,fleet,tls}.test.ts",
   "test/{conformance,interop}/*.test.ts",
   "test/contract/mongo.test.ts",
-  "test/deploy/{systemd,tls-proxies}.test.ts",
+  "test/deploy/{guard-proxies,systemd,tls-proxies}.test.ts",
   "test/limit/redis/{open-limiter,redis-mark,spend-script}.test.ts",
   "test/base/trusted-roots.test.ts",
   "test/run/backend-tls.test.ts",
