@@ -78,6 +78,12 @@ export const campaigns: readonly Campaign[] = [
     ...{ unit: "keys", size: 1_000, short: 120 },
   },
   {
+    name: "guarded-revocations",
+    attacks: "revocations on three instances behind nginx, whose callers keep their connections",
+    files: ["test/process/guarded-revocations.test.ts"],
+    ...{ unit: "keys", size: 200, short: 12 },
+  },
+  {
     name: "schedules",
     attacks: "random schedules of a simulated fleet, store and network",
     files: ["test/fleet/simulation/seeds.test.ts"],
