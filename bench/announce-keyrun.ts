@@ -22,6 +22,7 @@ export async function announceKeyrun({
     await teams.createTeam({ team: { id } });
     apiKeys.push((await keys.createKey({ teamId: id })).value);
   }
+  await apps.createApp({ app: { id: "guarded", backend: { kind: { case: "guard", value: {} } } } });
   if (appPlace !== "") {
     const kind: { case: "http"; value: { url: string } } | { case: "grpc"; value: { target: string } } =
       appPlace.startsWith("http")

@@ -78,6 +78,14 @@ export const questions: readonly Question[] = [
     send: (subject, load) => sendRest("echo", subject, load),
   },
   {
+    name: "guard",
+    title: "A guarded request (GET /api/apps/guarded/guard, HTTP/1.1) beside a run of echo",
+    subjects: ["keyrun", "keyrun-guard"],
+    connections: [16],
+    send: (subject, load) =>
+      subject.name.startsWith("keyrun-guard") ? sendGuard(subject, load) : sendRest("echo", subject, load),
+  },
+  {
     name: "verify-key",
     title: "VerifyKey over gRPC (HTTP/2, the internal listener)",
     subjects: ["bare-verify", "keyrun"],
@@ -100,6 +108,19 @@ function sendRest(appId: string, { port, apiKeys }: Subject, load: Load, sent = 
     ].join("\r\n"),
   );
   return loadHttp1(port, { requests, expected: JSON.stringify(sent) }, load);
+}
+
+/** As a proxy asks, with the path of its caller's request behind. */
+function sendGuard({ port, apiKeys }: Subject, load: Load): Promise<Latencies> {
+  const requests = apiKeys.map((apiKey) =>
+    [
+      "GET /api/apps/guarded/guard/orders/17 HTTP/1.1",
+      `Host: 127.0.0.1:${port}`,
+      `Authorization: Bearer ${apiKey}`,
+      "\r\n",
+    ].join("\r\n"),
+  );
+  return loadHttp1(port, { requests, expected: "" }, load);
 }
 
 function sendGrpc(appId: string, { port, apiKeys }: Subject, load: Load): Promise<Latencies> {

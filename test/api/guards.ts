@@ -33,3 +33,24 @@ export async function createGuard(
 ): Promise<void> {
   await apps.createApp({ app: { id, teamIds, backend: { kind: { case: "guard", value: {} } } } });
 }
+
+/** Asks a guard once, as a proxy does. */
+export async function guardOnce(
+  publicUrl: string,
+  {
+    value,
+    appId = "orders",
+    path = "",
+    headers = {},
+  }: {
+    readonly value: string;
+    readonly appId?: string;
+    readonly path?: string;
+    readonly headers?: Readonly<Record<string, string>>;
+  },
+) {
+  const answer = await fetch(`${publicUrl}/api/apps/${appId}/guard${path}`, {
+    headers: { authorization: `Bearer ${value}`, ...headers },
+  });
+  return { status: answer.status, headers: answer.headers, body: await answer.text() };
+}
