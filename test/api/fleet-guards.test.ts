@@ -33,7 +33,8 @@ describeFleet("here")("guards of a fleet", () => {
     // Else the first of them are no longer counted.
     expect(performance.now() - beganMs).toBeLessThan(60_000);
     const count = (wanted: number) => statuses.filter((status) => status === wanted).length;
-    // A busy machine may stop an instance for longer than its lease: what that refused may have spent.
+    // A busy machine may stop an instance for longer than its lease. What it refuses then may have
+    // spent.
     expect(count(200) + count(429) + count(503)).toBe(2 * limit);
     expect(count(200)).toBeLessThanOrEqual(limit);
     expect(count(200) + count(503)).toBeGreaterThanOrEqual(limit);

@@ -9,7 +9,8 @@ import {
   type Answer,
   type FleetCaller,
   type FleetEntry,
-  fleetEntries,
+  fleetEntriesAndGuard,
+  makeGuarded,
   type Outcome,
 } from "../harness/fleet-caller.ts";
 import type { manage } from "../harness/keyrun.ts";
@@ -72,7 +73,7 @@ async function newKey(plan: Plan): Promise<string> {
 
 async function timedUse(uses: Uses, { value, place, turn }: { value: string; place: number; turn: number }) {
   const sentMs = performance.now();
-  const entry = fleetEntries[turn % fleetEntries.length]!;
+  const entry = fleetEntriesAndGuard[turn % fleetEntriesAndGuard.length]!;
   const answer = await limited.callers[place]!.use(entry, value);
   uses.add(entry, answer, performance.now() - sentMs);
 }
@@ -106,7 +107,9 @@ const isSpent = ({ limited }: Uses["counts"]) => limited > 0;
 async function startWith(more: Record<string, string>): Promise<Limited> {
   const fleet = await startFleet({ in: "processes", settings: { ...settings, ...more } });
   const callers = fleet.members.map(({ place }) => fleet.caller(place, { sessions: 8, connectionsMax: 32 }));
-  return { fleet, management: fleet.manage(), callers };
+  const management = fleet.manage();
+  await makeGuarded(management);
+  return { fleet, management, callers };
 }
 
 /** What a story found; undecided where an instance was starved, or a window was over before it. */
@@ -143,7 +146,7 @@ describeFleet("processes")("three instances", () => {
       limited = refusing;
     });
 
-    test(`of ${parallel} requests at once over all instances, REST, gRPC and VerifyKey, exactly ${bigLimit} are accepted`, async () => {
+    test(`of ${parallel} requests at once over all instances, REST, guards, gRPC and VerifyKey, exactly ${bigLimit} are accepted`, async () => {
       const { counts } = await undisturbed(async () => {
         const value = await newKey(Plan.ENTERPRISE);
         const uses = new Uses();

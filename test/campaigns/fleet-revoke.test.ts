@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { campaignSize, figure } from "../harness/campaigns.ts";
 import { eventually, whileAnswer } from "../harness/eventually.ts";
 import { describeFleet, type Fleet, type FleetMember, startFleet } from "../harness/fleet.ts";
-import { type FleetAddress, fleetEntries } from "../harness/fleet-caller.ts";
+import { type FleetAddress, fleetEntriesAndGuard, makeGuarded } from "../harness/fleet-caller.ts";
 import type {
   RecorderApi,
   RecorderData,
@@ -204,11 +204,12 @@ describeFleet("processes")("three instances", () => {
     if (withVotes) replicaSet = await startReplicaSet();
     fleet = await startFleet({ in: "processes", fakeClocks: [stepped], replicaSet });
     management = fleet.manage();
+    await makeGuarded(management);
     const { members, serviceToken } = fleet;
     const addresses: FleetAddress[] = members.map(({ publicUrl, internalUrl }) => ({
       ...{ publicUrl, internalUrl, serviceToken },
     }));
-    const data: RecorderData = { addresses, entries: fleetEntries, lanes: 1, pauseMs, usesAround: 2 };
+    const data: RecorderData = { addresses, entries: fleetEntriesAndGuard, lanes: 1, pauseMs, usesAround: 2 };
     recorder = await startThread(new URL("../harness/fleet-recorder.ts", import.meta.url), data);
   });
   afterAll(async () => {

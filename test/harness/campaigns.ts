@@ -67,9 +67,15 @@ export const campaigns: readonly Campaign[] = [
   },
   {
     name: "revocations",
-    attacks: "revocations under load through seven entries: none is accepted after the answer",
+    attacks: "revocations under load through seven entries and a guard: none is accepted after the answer",
     files: ["test/process/revoke-under-load.test.ts"],
     ...{ unit: "keys", size: 200, short: 24 },
+  },
+  {
+    name: "guards",
+    attacks: "guarded requests as fast as two processes make them, amid revocations of their keys",
+    files: ["test/campaigns/guards.test.ts"],
+    ...{ unit: "seconds", size: 60, short: 6 },
   },
   {
     name: "fleet-revocations",
@@ -127,7 +133,7 @@ export const campaigns: readonly Campaign[] = [
   },
   {
     name: "limits",
-    attacks: "the exact limit of 50 teams (short: 6) through seven entries at once",
+    attacks: "the exact limit of 50 teams (short: 6) through seven entries and a guard at once",
     files: ["test/process/exact-limit.test.ts"],
     ...{ unit: "windows", size: 3, short: 1 },
   },

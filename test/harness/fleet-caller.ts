@@ -1,5 +1,6 @@
 import { Agent, request } from "node:http";
 import { type ClientHttp2Session, connect } from "node:http2";
+import type { manage } from "./keyrun.ts";
 
 /** What came of one use of a key at one instance. */
 export type Outcome = "accepted" | "revoked" | "limited" | "unavailable" | "lost" | "other";
@@ -13,8 +14,10 @@ export interface Answer {
 
 /** The ways in which these tests present a key. They cost little processor time. */
 export const fleetEntries = ["rest", "rest-h2", "grpc", "verify"] as const;
+/** The same, and the guard of the app `guarded`, which the test makes by `makeGuarded`. */
+export const fleetEntriesAndGuard = [...fleetEntries, "guard"] as const;
 /** Every way. */
-export const everyEntry = [...fleetEntries, "connect", "connect-h2", "grpc-web"] as const;
+export const everyEntry = [...fleetEntriesAndGuard, "connect", "connect-h2", "grpc-web"] as const;
 export type FleetEntry = (typeof everyEntry)[number];
 
 /** Where an instance, or a balancer in front of several, listens. */
@@ -33,6 +36,11 @@ export interface FleetCaller {
   /** A call of an internal method with JSON. Status 0 if no answer arrived. */
   call(method: string, message: object): Promise<{ status: number; body: string }>;
   close(): void;
+}
+
+/** Makes the app whose guard is an entry. */
+export async function makeGuarded({ apps }: Pick<ReturnType<typeof manage>, "apps">): Promise<void> {
+  await apps.createApp({ app: { id: "guarded", backend: { kind: { case: "guard", value: {} } } } });
 }
 
 const runApp = "/keyrun.v1.RunService/RunApp";
@@ -61,6 +69,7 @@ export function openFleetCaller(
       overHttp2(session(), { path: runApp, token, body: message, type: "application/proto" }),
     "grpc-web": (token) =>
       post(publicUrl, { path: runApp, token, body: enveloped, type: "application/grpc-web+proto" }),
+    guard: (token) => post(publicUrl, { path: "/api/apps/guarded/guard/x", token, body: "", type: json }),
     verify: (value) =>
       post(internalUrl, {
         path: "/keyrun.v1.KeyService/VerifyKey",

@@ -2,7 +2,13 @@ import { afterAll, expect, test } from "vitest";
 import { campaignSize, figure } from "../harness/campaigns.ts";
 import { closedAtEnd, tempFolders } from "../harness/closed-at-end.ts";
 import { eventually, whileAnswer } from "../harness/eventually.ts";
-import { type Answer, everyEntry, type FleetEntry, openFleetCaller } from "../harness/fleet-caller.ts";
+import {
+  type Answer,
+  everyEntry,
+  type FleetEntry,
+  makeGuarded,
+  openFleetCaller,
+} from "../harness/fleet-caller.ts";
 import { manage } from "../harness/keyrun.ts";
 import { serveKeyrun } from "../harness/keyrun-process.ts";
 
@@ -12,6 +18,7 @@ const keyrun = await serveKeyrun(folders.create());
 const { publicUrl, internalUrl } = keyrun;
 const serviceToken = keyrun.serviceToken();
 const management = manage(internalUrl, serviceToken);
+await makeGuarded(management);
 const caller = closedAtEnd(openFleetCaller({ publicUrl, internalUrl, serviceToken }));
 
 afterAll(async () => {
@@ -30,10 +37,10 @@ const usesOfEntry = 20;
 /** The answer's wait is rounded up to the millisecond, in both processes. */
 const roundingMs = 2;
 
-test(`seven entries at once accept exactly ${limit} requests a minute of each of ${teams} teams`, {
+test(`seven entries and a guard at once accept exactly ${limit} requests a minute of each of ${teams} teams`, {
   timeout: 180_000 + windows * 180_000,
 }, async () => {
-  expect(everyEntry).toHaveLength(7);
+  expect(everyEntry).toHaveLength(8);
   const all = await Promise.all(Array.from({ length: teams }, hammerOneTeam));
   const uses = all.flat();
   const accepted = uses.filter(({ kind }) => kind === "accepted").length;
@@ -59,7 +66,9 @@ async function hammerOneTeam(): Promise<Use[]> {
   };
   const burst = () =>
     Promise.all(
-      Array.from({ length: usesOfEntry * everyEntry.length }, (_, at) => send(everyEntry[at % 7]!)),
+      Array.from({ length: usesOfEntry * everyEntry.length }, (_, at) =>
+        send(everyEntry[at % everyEntry.length]!),
+      ),
     );
   let spent: number = everyEntry.length;
   for (let window = 1; ; window += 1) {
@@ -76,7 +85,7 @@ async function hammerOneTeam(): Promise<Use[]> {
     // The last answer's wait is the shortest. After exactly that, one more is accepted.
     const last = all.findLast(({ kind }) => kind === "limited");
     await until((last?.answeredMs ?? 0) + (last?.retryAfterMs ?? 0));
-    expect(await send(everyEntry[window % 7]!)).toMatchObject({ kind: "accepted" });
+    expect(await send(everyEntry[window % everyEntry.length]!)).toMatchObject({ kind: "accepted" });
     // Once all others have left the window, that one still counts.
     await until(Math.max(...acceptedOf(all.slice(0, -1)).map(({ answeredMs }) => answeredMs)) + windowMs);
     spent = 1;

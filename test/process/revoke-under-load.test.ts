@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from "vitest";
 import { campaignSize, figure, timeFigures } from "../harness/campaigns.ts";
 import { tempFolders } from "../harness/closed-at-end.ts";
-import { everyEntry } from "../harness/fleet-caller.ts";
+import { everyEntry, makeGuarded } from "../harness/fleet-caller.ts";
 import type { RecorderApi, RecorderData } from "../harness/fleet-recorder.ts";
 import { manage } from "../harness/keyrun.ts";
 import { serveKeyrun } from "../harness/keyrun-process.ts";
@@ -17,6 +17,7 @@ const keyrun = await serveKeyrun(folders.create(), { KEYRUN_PLAN_LIMITS: "free=1
 const { publicUrl, internalUrl } = keyrun;
 const serviceToken = keyrun.serviceToken();
 const management = manage(internalUrl, serviceToken);
+await makeGuarded(management);
 const data: RecorderData = {
   ...{ addresses: [{ publicUrl, internalUrl, serviceToken }], entries: everyEntry, pauseMs: 0 },
   // Each entry has a request of each key under way at any time.
@@ -37,7 +38,7 @@ afterAll(async () => {
 test(`of ${keysRevoked} keys under load, none is accepted by a request that is sent after the OK to its revocation`, {
   timeout: 180_000 + keysRevoked * 5_000,
 }, async () => {
-  expect(everyEntry).toHaveLength(7);
+  expect(everyEntry).toHaveLength(8);
   const totals = { before: 0, crossed: 0, inFlight: 0, after: 0 };
   const okMs: number[] = [];
   for (let left = keysRevoked; left > 0; left -= keysAtOnce) {

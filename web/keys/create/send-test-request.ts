@@ -29,7 +29,8 @@ export interface TestRun {
 
 /**
  * Runs the app once with the key, or asks its guard, as a program would: without the session's
- * cookie. Returns null when no answer came: after the longest time of any app, or when the signal ended it.
+ * cookie. Returns null when no answer came: after the longest time of any app, or when the signal
+ * ended it.
  */
 export async function sendTestRequest(
   fetch: typeof globalThis.fetch,

@@ -13,7 +13,7 @@ interface TestRequestProps {
   readonly teamId: string;
 }
 
-/** Runs the app with the new key, or asks its guard, and shows the answer that a program would get. */
+/** Runs the app with the new key, or asks its guard, and shows the answer of a program. */
 export function TestRequest({ appId, isGuard, value, teamId }: TestRequestProps) {
   const [answer, setAnswer] = useState<TestAnswer | "none" | null>(null);
   const [pending, setPending] = useState(false);
