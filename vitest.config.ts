@@ -38,7 +38,7 @@ const mixed = [
   "test/cli/{audited-commands,connection,doctor}.test.ts",
   "test/server/connection/half-closed.test.ts",
   "test/web/try-it/snippet.test.ts",
-  "test/run/{resolve-host,idempotency/{cut-off-owner,several-instances}}.test.ts",
+  "test/run/{resolve-host,kept/several-instances}.test.ts",
   "test/store/{store-inspection,mongo/open-stores,mongo/store-call,sqlite/inspect-store}.test.ts",
 ];
 

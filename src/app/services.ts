@@ -71,7 +71,7 @@ export function createServices(parts: ServicesParts) {
       keys.revokeLeakedKey(request, call),
     );
   const { lastUses, keyEvents, keySweep, watchedUses } = keys;
-  const { runService, runner, idempotent, background, findApp, findRunnableApp, checkApp } = runs;
+  const { runService, runner, keptRuns, findApp, findRunnableApp, checkApp } = runs;
   return {
     admit,
     limiter,
@@ -82,8 +82,7 @@ export function createServices(parts: ServicesParts) {
     usage,
     runService,
     runner,
-    idempotent,
-    background,
+    keptRuns,
     findApp,
     findRunnableApp,
     activeKeys: keys.activeKeys,
@@ -289,10 +288,7 @@ function wireTeamService(
       countActiveKeys: keyring.countActive,
       appsLimitedTo: stores.apps.limitedTo,
       deleteKeys: createDeleteKeys({ ...changing, onDeleted: usage.keyDeleted }),
-      async deleteRunRecords(teamId, before) {
-        await runs.background.deleteOfTeam(teamId, before);
-        await runs.idempotent.deleteOfTeam(teamId, before);
-      },
+      deleteRunRecords: runs.keptRuns.deleteOfTeam,
       deleteUsage: usage.deleteOfTeam,
       leaveServiceTokens: parts.leaveServiceTokens,
       teamDeleted: keyEvents.endTeam,
@@ -300,7 +296,7 @@ function wireTeamService(
   });
 }
 
-function wireAppService({ clock, stores, caches, membership }: ServicesParts, { background }: Runs) {
+function wireAppService({ clock, stores, caches, membership }: ServicesParts, { keptRuns }: Runs) {
   const { mayAdmit, changeSecurityState } = membership;
   const teams = currentRecords(caches.teams, mayAdmit);
   return createAppService({
@@ -308,6 +304,6 @@ function wireAppService({ clock, stores, caches, membership }: ServicesParts, { 
     teams,
     store: stores.apps,
     changeSecurityState,
-    cancelRuns: background.cancelAll,
+    cancelRuns: keptRuns.cancelAll,
   });
 }

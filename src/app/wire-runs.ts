@@ -11,10 +11,9 @@ import { createRedaction, type Redact } from "../log/redaction.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { refusalFrom } from "../refusal/refusal.ts";
 import { createAppRunner } from "../run/app-runner.ts";
-import { createBackgroundRuns } from "../run/background/background-runs.ts";
-import { createBackgroundService } from "../run/background/background-service.ts";
 import { createCheckApp } from "../run/check-app.ts";
-import { createIdempotentRuns } from "../run/idempotency/idempotent-runs.ts";
+import { createKeptRunService } from "../run/kept/kept-run-service.ts";
+import { createKeptRuns } from "../run/kept/kept-runs.ts";
 import type { NameFilePaths } from "../run/resolve-host.ts";
 import { createRunService } from "../run/run-service.ts";
 import { createRunSlots } from "../run/run-slots.ts";
@@ -63,23 +62,20 @@ export function wireRuns(parts: WireRunsParts, usage: Usage) {
     checkKey: createCheckKey(caches.keys, clock),
   };
   const { newRunId, findRunnableApp } = shared;
-  const kept = wireKeptRuns(parts, { ...shared, run });
-  const { idempotent, background } = kept;
+  const { keptRuns, kept } = wireKeptRuns(parts, { ...shared, run });
   const runService = createRunService({
     ...shared,
     run,
     stream: streams.stream,
     slots: streams.slots,
-    idempotent,
-    background: kept.backgroundService,
+    kept,
     startMsMax: bounds.streamQuietMs,
   });
   const checkApp = createCheckApp({ apps: stores.apps, runner, newRunId, redact });
   return {
     runService,
     runner,
-    idempotent,
-    background,
+    keptRuns,
     findApp,
     findRunnableApp,
     checkApp,
@@ -129,30 +125,13 @@ function wireKeptRuns(
     const perMinute = team ? parts.membership.limitOf(team.plan) : 0;
     return Math.max(bounds.runRecordsMin, bounds.runRecordMinutes * perMinute);
   };
-  const onWriteFailed = (err: unknown) =>
-    log.warn({ err }, "records of runs could not be written; they are tried again");
-  const idempotent = createIdempotentRuns({
+  const keptRuns = createKeptRuns({
     clock,
-    store: stores.runRecords,
-    run,
-    newRunId,
-    bytes,
-    keptHours: config.idempotencyHours,
-    background: {
-      isKept: async (runId) => (await stores.backgroundRuns.find(runId)) !== undefined,
-      answerOf: (runId, call) => backgroundService.answerOf(runId, call),
-    },
-    isShared: stores.fleet !== undefined,
-    recordsMaxOf,
-    onWriteFailed,
-  });
-  const background = createBackgroundRuns({
-    clock,
-    store: stores.backgroundRuns,
+    store: stores.runs,
     run: tellingOf(run, log),
     bytes,
     recordsMaxOf,
-    onWriteFailed,
+    onWriteFailed: (err) => log.warn({ err }, "records of runs could not be written; they are tried again"),
     watchRights,
     slots: createRunSlots({
       clock,
@@ -163,9 +142,8 @@ function wireKeptRuns(
     onEnded: metrics.backgroundRunEnded,
     ...ownersOf(parts),
   });
-  const backgroundService = createBackgroundService({
-    runs: background,
-    idempotent,
+  const kept = createKeptRunService({
+    runs: keptRuns,
     apps: caches.apps,
     checkKey,
     findRunnableApp,
@@ -175,22 +153,22 @@ function wireKeptRuns(
   parts.membership.listen({
     // A change without an id is about any run.
     apply(changes) {
-      for (const { kind, id } of changes) if (kind === "run") background.endedElsewhere(id || undefined);
+      for (const { kind, id } of changes) if (kind === "run") keptRuns.endedElsewhere(id || undefined);
     },
-    missed: () => background.endedElsewhere(),
+    missed: () => keptRuns.endedElsewhere(),
   });
-  return { idempotent, background, backgroundService };
+  return { keptRuns, kept };
 }
 
-/** In whose name this process takes on runs in the background, and who else may. */
-function ownersOf({ membership: { fleet }, randomBytes }: Parameters<typeof wireRuns>[0]) {
+/** In whose name this process takes on runs with a record, and who else may. */
+function ownersOf({ membership: { fleet, mayAdmit }, randomBytes }: WireRunsParts) {
   if (!fleet) {
     const owner = Buffer.from(randomBytes(8)).toString("hex");
-    return { owner: () => owner, announceEnd: () => {} };
+    return { owner: () => (mayAdmit() ? owner : undefined), announceEnd: () => {} };
   }
   return {
-    owner: () => fleet.members().ownId,
-    liveOwners: () => (fleet.mayAdmit() ? new Set(fleet.members().leases.map(({ id }) => id)) : undefined),
+    owner: () => (mayAdmit() ? fleet.members().ownId : undefined),
+    liveOwners: () => (mayAdmit() ? new Set(fleet.members().leases.map(({ id }) => id)) : undefined),
     announceEnd(id = "") {
       void fleet.announce([{ kind: "run", id, version: 0 }], { wait: false });
     },
@@ -204,8 +182,8 @@ function tellingOf(run: Runner, log: Log): Runner {
       return await run(asked);
     } catch (thrown) {
       const { reason, cause } = refusalFrom(thrown);
-      const { requestId, runId, teamId, app } = asked;
-      if (reason !== "RUN_CANCELLED") {
+      const { requestId, runId, teamId, app, isBackground } = asked;
+      if (isBackground && reason !== "RUN_CANCELLED") {
         log.warn(
           { reason, requestId, runId, teamId, appId: app.id, cause },
           "a run in the background failed",

@@ -80,13 +80,13 @@ function wireServices(
 
 /** What works by itself from the start on, in the order in which it is opened. */
 async function openRunning({ closers }: Start, services: Services, { signIn, serviceAccess }: Callers) {
-  const { watchedUses, keySweep, lastUses, usage, idempotent, background, runner } = services;
+  const { watchedUses, keySweep, lastUses, usage, keptRuns, runner } = services;
   const running = [
-    ...[signIn.sessions, watchedUses, keySweep, lastUses, usage, serviceAccess.lastUses, idempotent],
-    { start: background.begin, close: background.close },
+    ...[signIn.sessions, watchedUses, keySweep, lastUses, usage, serviceAccess.lastUses],
+    { start: keptRuns.begin, close: keptRuns.close },
   ];
   closers.push(...running.map(({ close }) => close), runner.close);
-  await background.open();
+  await keptRuns.open();
   return running;
 }
 
@@ -178,7 +178,7 @@ function observe(opened: Opened, services: Services, { publicListener, internalL
     process: () => ({
       connections: { public: publicListener.connections(), internal: internalListener.connections() },
       openStreams: services.openStreams(),
-      backgroundRuns: services.background.state(),
+      backgroundRuns: services.keptRuns.state(),
       activeKeys: services.activeKeys(),
       expiringKeys: services.keySweep.expiringKeys(),
     }),
@@ -208,13 +208,13 @@ function openStreams({ keyEvents }: Services, streamsEnd: AbortController): Drai
 
 /**
  * A run with a key goes on when its caller leaves, and one in the background has none: the drain
- * waits for the runs themselves. It does not wait for those who wait for one in the background.
+ * waits for the runs themselves. It does not wait for those who wait for a run of another request.
  */
-function detachedRuns({ idempotent, background }: Services): Drainable {
+function detachedRuns({ keptRuns }: Services): Drainable {
   return {
-    closeConnections: background.endWaits,
+    closeConnections: keptRuns.endWaits,
     stopAccepting: () => {},
-    drained: async () => void (await Promise.all([idempotent.idle(), background.idle()])),
+    drained: keptRuns.idle,
     destroy: () => {},
   };
 }

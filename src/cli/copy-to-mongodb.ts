@@ -48,8 +48,8 @@ function partsOf(config: Config, terminal: Terminal) {
   };
 }
 
-function wordsOf({ teams, members, apps, keys, runRecords }: CopiedCounts): string {
-  return `Copied to MongoDB, and compared: ${counted(teams, "team")}, ${counted(members, "member")}, ${counted(apps, "app")}, ${counted(keys, "key")} and ${counted(runRecords, "kept answer")}.`;
+function wordsOf({ teams, members, apps, keys, runs }: CopiedCounts): string {
+  return `Copied to MongoDB, and compared: ${counted(teams, "team")}, ${counted(members, "member")}, ${counted(apps, "app")}, ${counted(keys, "key")} and ${counted(runs, "kept run")}.`;
 }
 
 function failureOf(thrown: unknown): unknown {

@@ -17,8 +17,6 @@ export class Refusal extends Error {
   readonly retryAfterMs: number | undefined;
   /** True if the app may have started, so that a repeat could do its work twice. */
   readonly mayHaveRun: boolean;
-  /** True if it is what came of an earlier request with the same Idempotency-Key. */
-  readonly isReplayed: boolean;
   /** Private: the app whose run it ended, for the log. Never an id that only the caller knows. */
   readonly appId: string | undefined;
   /** True if it is logged at debug, because callers can cause it as often as they like. */
@@ -36,7 +34,6 @@ export class Refusal extends Error {
     this.metadata = metadata;
     this.retryAfterMs = facts.retryAfterMs ?? rowOf(reason).retryAfterMs;
     this.mayHaveRun = facts.mayHaveRun ?? false;
-    this.isReplayed = facts.isReplayed ?? false;
     this.appId = facts.appId;
     this.isQuiet = facts.isQuiet ?? false;
   }
@@ -86,7 +83,6 @@ export interface RefusalFacts {
   cause?: unknown;
   retryAfterMs?: number;
   mayHaveRun?: boolean;
-  isReplayed?: boolean;
   /** Private: only for the log. */
   appId?: string;
   isQuiet?: boolean;
@@ -108,7 +104,6 @@ export function aboutApp(refusal: Refusal, appId: string): Refusal {
     metadata: { ...refusal.metadata },
     cause: refusal.cause,
     mayHaveRun: refusal.mayHaveRun,
-    isReplayed: refusal.isReplayed,
     appId,
     ...(param !== null && { param }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
@@ -176,7 +171,6 @@ export function repeatHeaders(refusal: Refusal): readonly (readonly [string, str
     headers.push(["Retry-After", String(Math.ceil(retryAfterMs / 1_000))]);
   }
   if (isUnsafeToRepeat(refusal)) headers.push(["X-Should-Retry", "false"]);
-  if (refusal.isReplayed) headers.push(["Idempotency-Replayed", "true"]);
   return headers;
 }
 

@@ -15,7 +15,7 @@ import {
 import type { Call, ServiceMethods } from "../auth/principal.ts";
 import { bounds } from "../bounds.ts";
 import { fail } from "../refusal/refusal.ts";
-import { refusalOf } from "../run/background/background-service.ts";
+import { refusalOfFault } from "../run/kept/run-ends.ts";
 import { runBounds } from "../run/run-bounds.ts";
 import type { RunMethods } from "../run/run-service.ts";
 import type { FindRunnableApp } from "../run/runner.ts";
@@ -89,7 +89,7 @@ async function answerAsync(
     call.responseHeaders.set("retry-after", String(bounds.retryAfterAcceptedS));
     return new Accepted(RunService.method.getRun, create(GetRunResponseSchema, { run }));
   }
-  if (run.error) throw refusalOf(run.error);
+  if (run.error) throw refusalOfFault(run.error);
   if (run.text === undefined) throw fail("IDEMPOTENCY_ANSWER_GONE");
   return create(RunAppResponseSchema, { runId: run.runId, appId: run.appId, text: run.text });
 }

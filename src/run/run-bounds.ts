@@ -18,41 +18,31 @@ export const runBounds = {
   /** A team without room has its records counted at most so often, because a count takes long. */
   recountMsMin: 1_000,
   /**
-   * The wall clocks of the machines of a fleet may differ by so much. So a run of another instance
-   * counts as failed that much later, and a record is kept that much longer.
+   * The wall clocks of the machines of a fleet may differ by so much, so a record is kept that much
+   * longer.
    */
   clockSkewMsMax: 5_000,
   /** Changes of records in one write, and the bytes of their texts, unless one alone has more. */
   recordChangesAtOnce: 500,
   recordTextBytesAtOnce: 4 * 1024 * 1024,
   /**
-   * An app may be at work on a run until its timeout and this time have passed since the claim. A
-   * claim that took longer than `claimMsMax` is given back.
-   */
-  runSlackMs: 5_000,
-  claimMsMax: 4_000,
-  /** How many requests may wait for a run of the same key. */
-  runWaitersMax: 64,
-  /**
-   * Such a request is answered this long before its caller's deadline, because the answer takes
-   * time to reach the caller.
+   * A request that waits for a run is answered this long before its caller's deadline, because the
+   * answer takes time to reach the caller.
    */
   runWaitSpareMs: 200,
-  /** When the store fails, the outcome of a run is written again so often. So much may wait. */
+  /**
+   * When the store fails, the end of a run is written again so often. While so many wait, no run is
+   * taken on. Past the bytes the oldest loses its text.
+   */
   recordRetryMs: 1_000,
   unwrittenRunsMax: 10_000,
   unwrittenTextBytesMax: 64 * 1024 * 1024,
-  /**
-   * The outcome of a run is still written again for so long after the app's time is over. An
-   * election of a new primary in MongoDB takes less.
-   */
-  outcomeRetryMsMax: 30_000,
   /** How often expired records of runs are removed, and how many at once. */
   recordSweepMs: 60_000,
   recordSweepMax: 200,
-  /** The longest time that one request waits for the end of a run in the background. */
+  /** The longest time that a request for a run, or to start one, waits for its end. */
   runWaitMsMax: 50_000,
-  /** Requests of a team that wait so on an instance. */
+  /** Requests of a team that wait on an instance for runs that others began. */
   runWaitsOfTeamMax: 64,
   /** How often the store is asked about the runs of other instances that somebody waits for. */
   runPollMs: 1_000,

@@ -1,5 +1,5 @@
 import { create } from "@bufbuild/protobuf";
-import { type Run as RunMessage, RunSchema, RunState } from "#gen/keyrun/v1/run_pb.ts";
+import type { Run as RunMessage } from "#gen/keyrun/v1/run_pb.ts";
 import {
   type RunAppRequest,
   type RunAppResponse,
@@ -14,14 +14,8 @@ import type { Call } from "../auth/principal.ts";
 import { readTraceContext } from "../http/trace-context.ts";
 import { aboutApp, Refusal } from "../refusal/refusal.ts";
 import { type AppStreamParts, appStream } from "./app-stream.ts";
-import { type BackgroundService, readWait, type StartRequest } from "./background/background-service.ts";
-import {
-  type IdempotentRequest,
-  type IdempotentRuns,
-  idempotencyHeader,
-  refuseIdempotencyKey,
-  replayedHeader,
-} from "./idempotency/idempotent-runs.ts";
+import { idempotencyHeader, refuseIdempotencyKey } from "./kept/idempotency-key.ts";
+import { type KeptRunService, readWait } from "./kept/kept-run-service.ts";
 import { type FindRunnableApp, keyOf, type Run, type Runner, readText } from "./runner.ts";
 
 /**
@@ -29,7 +23,7 @@ import { type FindRunnableApp, keyOf, type Run, type Runner, readText } from "./
  * that the key may run, and runs it whole, at most once for an Idempotency-Key, as a stream, or in
  * the background. It returns complete Protobuf messages.
  */
-export interface RunMethods extends Pick<BackgroundService, "getRun" | "listRuns" | "cancelRun"> {
+export interface RunMethods extends Pick<KeptRunService, "getRun" | "listRuns" | "cancelRun"> {
   /** The caller must be admitted already: its key is verified and its request counted. */
   runApp(request: RunAppRequest, call: Call): Promise<RunAppResponse>;
   /** Like `runApp`, but streams the output: `started` first, then its pieces. */
@@ -44,9 +38,8 @@ export function createRunService(
   parts: AppStreamParts & {
     readonly findRunnableApp: FindRunnableApp;
     readonly run: Runner;
-    /** Runs apps for requests with an Idempotency-Key. */
-    readonly idempotent: Pick<IdempotentRuns, "run">;
-    readonly background: BackgroundService;
+    /** Runs with an Idempotency-Key, and in the background. */
+    readonly kept: KeptRunService;
     readonly newRunId: () => string;
     readonly checkKey: CheckKey;
   },
@@ -75,28 +68,13 @@ export function createRunService(
   };
 
   async function answer(app: AppRecord, text: string, call: Call): Promise<RunAppResponse> {
-    const key = call.http.header(idempotencyHeader);
-    if (key !== undefined) {
-      const { teamId, keyId } = keyOf(call);
-      return answerOnce({ teamId, keyId, app, text, key }, call);
+    if (call.http.header(idempotencyHeader) !== undefined) {
+      const { runId, text: output } = await parts.kept.runOnce({ app, text }, call);
+      return create(RunAppResponseSchema, { runId, appId: app.id, text: output });
     }
     const run = begin(app, text, call);
     const output = await parts.run(run);
     return create(RunAppResponseSchema, { runId: run.runId, appId: app.id, text: output });
-  }
-
-  async function answerOnce(request: IdempotentRequest, call: Call): Promise<RunAppResponse> {
-    const { runId, text, isReplayed } = await parts.idempotent.run(request, call);
-    if (isReplayed) call.responseHeaders.set(replayedHeader, "true");
-    return create(RunAppResponseSchema, { runId, appId: request.app.id, text });
-  }
-
-  async function start(request: StartRequest, call: Call): Promise<RunMessage> {
-    const run = await parts.background.start(request, call);
-    if (run) return run;
-    // Its Idempotency-Key stands for a run that somebody waits for, or has waited for.
-    const { runId, appId, text } = await answer(request.app, request.text, call);
-    return create(RunSchema, { runId, appId, text, state: RunState.SUCCEEDED });
   }
 
   return {
@@ -117,12 +95,14 @@ export function createRunService(
     async startRun(request, call) {
       const waitMs = readWait(request.wait);
       const app = await findApp(request.appId, call);
-      return { run: await withApp(app, start({ app, text: readText(request, call), waitMs }, call)) };
+      return {
+        run: await withApp(app, parts.kept.start({ app, text: readText(request, call), waitMs }, call)),
+      };
     },
-    offersBackground: parts.background.isOffered,
-    getRun: parts.background.getRun,
-    listRuns: parts.background.listRuns,
-    cancelRun: parts.background.cancelRun,
+    offersBackground: parts.kept.isOffered,
+    getRun: parts.kept.getRun,
+    listRuns: parts.kept.listRuns,
+    cancelRun: parts.kept.cancelRun,
   };
 }
 

@@ -4,8 +4,7 @@ import { auditRecord } from "../audit/audit-store.ts";
 import { filled, timeMs, version } from "../base/record-fields.ts";
 import { keyRecord } from "../keys/key-store.ts";
 import { fail } from "../refusal/refusal.ts";
-import type { BackgroundRecord } from "../run/background/background-store.ts";
-import type { RecordTotals, RunRecord } from "../run/idempotency/run-record-store.ts";
+import { type RecordTotals, runRecord } from "../run/kept/run-store.ts";
 import { serviceTokenRecord } from "../service-tokens/service-token-store.ts";
 import { userRecord } from "../sign-in/sign-in-store.ts";
 import { memberRecord, teamRecord } from "../teams/team-store.ts";
@@ -52,30 +51,6 @@ export const appShape = {
   version,
 };
 
-export const runRecordShape = {
-  teamId: z.string().min(1),
-  fingerprint: z.string().min(1),
-  runId: z.string().min(1),
-  state: z.enum(["running", "background", "done", "app_failed", "app_timeout"]),
-  textBytes: z.int().nonnegative(),
-  createTimeMs: timeMs,
-  runUntilMs: timeMs,
-  expireTimeMs: timeMs,
-};
-
-export const backgroundShape = {
-  teamId: z.string().min(1),
-  appId: z.string().min(1),
-  keyId: z.string().min(1),
-  state: z.enum(["running", "succeeded", "failed", "cancelled"]),
-  owner: z.string().min(1),
-  textBytes: z.int().nonnegative().nullable(),
-  error: z.object({ code: z.string().min(1), message: z.string(), status: z.int().positive() }).nullable(),
-  createTimeMs: timeMs,
-  endTimeMs: timeMs.nullable(),
-  expireTimeMs: timeMs.nullable(),
-};
-
 const usageCounts = {
   acceptedCount: z.int().nonnegative(),
   limitedCount: z.int().nonnegative(),
@@ -87,11 +62,6 @@ const usageShape = { teamId: z.string().min(1), keyId: z.string().min(1), startT
 // A field that is added to a record's type does not compile until its shape has it. Both stores are
 // made of the shapes.
 export const appRecord = z.strictObject({ id: filled, ...appShape }) satisfies z.ZodType<AppRecord>;
-export const runRecord = z.strictObject({ id: filled, ...runRecordShape }) satisfies z.ZodType<RunRecord>;
-export const backgroundRecord = z.strictObject({
-  id: filled,
-  ...backgroundShape,
-}) satisfies z.ZodType<BackgroundRecord>;
 export const usageHourRecord = z.strictObject({
   ...usageShape,
   incarnation: z.string().min(1),
@@ -117,8 +87,7 @@ export const copiedShapes = {
   apps: appRecord.extend(tombstone),
   keys: keyRecord,
   serviceTokens: serviceTokenRecord,
-  runRecords: runRecord.extend({ text: z.string().nullable() }),
-  backgroundRuns: backgroundRecord.extend({ text: z.string().nullable() }),
+  runs: runRecord.extend({ text: z.string().nullable() }),
   usageHours: usageHourRecord,
   usageDays: usageDayRecord,
   auditEvents: auditRecord,

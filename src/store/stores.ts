@@ -3,8 +3,7 @@ import type { AuditStore } from "../audit/audit-store.ts";
 import type { InstanceGuard } from "../fleet/alone.ts";
 import type { ControlStore, LeaseRecord } from "../fleet/control-store.ts";
 import type { KeyStore } from "../keys/key-store.ts";
-import type { BackgroundRunStore } from "../run/background/background-store.ts";
-import type { RunRecordStore } from "../run/idempotency/run-record-store.ts";
+import type { RunStore } from "../run/kept/run-store.ts";
 import type { ServiceTokenStore } from "../service-tokens/service-token-store.ts";
 import type { SessionStore, UserStore } from "../sign-in/sign-in-store.ts";
 import type { MemberStore, PreviewStore, TeamStore } from "../teams/team-store.ts";
@@ -20,8 +19,7 @@ export interface Stores {
   readonly sessions: SessionStore;
   readonly users: UserStore;
   readonly serviceTokens: ServiceTokenStore;
-  readonly runRecords: RunRecordStore;
-  readonly backgroundRuns: BackgroundRunStore;
+  readonly runs: RunStore;
   readonly usage: UsageStore;
   readonly audit: AuditStore;
   /** Says whether this process may admit requests. `close` releases it. */

@@ -85,8 +85,7 @@ function traceStores(stores: Stores, tracer: Tracer, system: "mongodb" | "sqlite
     sessions: traced("sessions", stores.sessions),
     serviceTokens: traced("service_tokens", stores.serviceTokens),
     users: traced("users", stores.users),
-    runRecords: traced("run_records", stores.runRecords),
-    backgroundRuns: traced("background_runs", stores.backgroundRuns),
+    runs: traced("runs", stores.runs),
   };
 }
 

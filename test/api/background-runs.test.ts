@@ -21,11 +21,13 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
   let insert: "works" | "fails" | "is lost" = "works";
   const failing = (stores: Stores): Stores => ({
     ...stores,
-    backgroundRuns: {
-      ...stores.backgroundRuns,
-      async insert(record) {
-        if (insert !== "fails") await stores.backgroundRuns.insert(record);
-        if (insert !== "works") throw new Error("the store has no answer");
+    runs: {
+      ...stores.runs,
+      async write(changes) {
+        const fails = insert !== "works" && changes.some(({ kind }) => kind === "insert");
+        const found = fails && insert === "fails" ? [] : await stores.runs.write(changes);
+        if (fails) throw new Error("the store has no answer");
+        return found;
       },
     },
   });

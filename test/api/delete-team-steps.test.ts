@@ -14,7 +14,7 @@ const deletion = [
   "members.removeAll",
   "serviceTokens.leaveTeam",
   "keys.deleteAll",
-  "runRecords.deleteAll",
+  "runs.deleteAll",
   "teams.delete",
 ] as const;
 

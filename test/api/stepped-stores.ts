@@ -47,7 +47,7 @@ export function createSteps(watched: readonly string[]): Steps {
     wrap: (stores) => ({
       ...stores,
       keys: wrapPort("keys", stores.keys),
-      runRecords: wrapPort("runRecords", stores.runRecords),
+      runs: wrapPort("runs", stores.runs),
       teams: wrapPort("teams", stores.teams),
       apps: wrapPort("apps", stores.apps),
       members: wrapPort("members", stores.members),

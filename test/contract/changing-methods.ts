@@ -6,16 +6,7 @@ import type { Stores } from "#src/store/stores.ts";
 /** The ports whose changes the audit log writes down. A new port is one of them, or named here. */
 export type ChangingPorts = Omit<
   Stores,
-  | "window"
-  | "runRecords"
-  | "backgroundRuns"
-  | "usage"
-  | "audit"
-  | "guard"
-  | "fleet"
-  | "check"
-  | "isEmpty"
-  | "close"
+  "window" | "runs" | "usage" | "audit" | "guard" | "fleet" | "check" | "isEmpty" | "close"
 >;
 
 /**

@@ -2,7 +2,6 @@ import { describe } from "vitest";
 import type { Stores } from "#src/store/stores.ts";
 import { appStoreContract } from "./app-store.ts";
 import { auditStoreContract } from "./audit-store.ts";
-import { backgroundRunStoreContract } from "./background-run-store.ts";
 import { changingMethodsContract } from "./changing-methods.ts";
 import { keyLifeContract } from "./key-life.ts";
 import { keyRotationContract } from "./key-rotation.ts";
@@ -11,7 +10,7 @@ import { keyStoreContract } from "./key-store.ts";
 import { memberStoreContract } from "./member-store.ts";
 import { type OpenStores, openedStores } from "./opened-stores.ts";
 import { previewStoreContract } from "./preview-store.ts";
-import { runRecordStoreContract } from "./run-record-store.ts";
+import { runStoreContract } from "./run-store.ts";
 import { serviceTokenStoreContract } from "./service-token-store.ts";
 import { sessionStoreContract } from "./session-store.ts";
 import { storesContract } from "./stores.ts";
@@ -39,8 +38,7 @@ export function everyPortContract(
   sessionStoreContract(name, open);
   serviceTokenStoreContract(name, open);
   userStoreContract(name, open);
-  runRecordStoreContract(name, open);
-  backgroundRunStoreContract(name, open);
+  runStoreContract(name, open);
   usageStoreContract(name, open);
   auditStoreContract(name, open);
   describe(`the events of changes on ${name}`, () => {

@@ -1,7 +1,14 @@
 import type { KeyRecord, RotateKeyOrder } from "#src/keys/key-store.ts";
 import type { ServiceTokenRecord } from "#src/service-tokens/service-token-store.ts";
 import type { Stores } from "#src/store/stores.ts";
-import { auditEventOf, keyRecordOf, newAppOf, serviceTokenRecordOf } from "./store-records.ts";
+import {
+  auditEventOf,
+  keyRecordOf,
+  newAppOf,
+  runEndOf,
+  runRecordOf,
+  serviceTokenRecordOf,
+} from "./store-records.ts";
 
 const teamIds = ["acme", "beta", "gone"];
 const emails = ["ada@example.com", "bob@example.com", "eve@example.com"];
@@ -141,17 +148,17 @@ async function writeServiceTokens({ serviceTokens }: Stores, secretVersion: stri
   await serviceTokens.recordUses(new Map([["t1", 1_700_000_900_000]]));
 }
 
-async function writeRuns({ runRecords }: Stores, count: number): Promise<void> {
+async function writeRuns({ runs }: Stores, count: number): Promise<void> {
   for (let n = 0; n < count; n += 1) {
-    const [id, runId, teamId] = [`record ${n}`, `run_${n}`, teamIds[n % 2] ?? ""];
-    const times = { createTimeMs: 1_700_000_000_000 + n, runUntilMs: 1_700_000_030_000, expireTimeMs: 9e12 };
-    const claim = { id, teamId, fingerprint: `print ${n}`, runId, state: "running" as const, ...times };
-    await runRecords.write([{ kind: "claim", id, claim }]);
+    const record = runRecordOf({
+      ...{ id: `run_${n}`, keyHash: `hash ${n}`, fingerprint: `print ${n}`, listed: n % 2 === 0 },
+      ...{ teamId: teamIds[n % 2] ?? "", createTimeMs: 1_700_000_000_000 + n },
+    });
+    await runs.write([{ kind: "insert", id: record.id, record }]);
     if (n % 3 === 0) continue;
-    const text = n % 3 === 1 ? `a NUL \0 and 🙂 ${n}` : null;
-    const textBytes = text === null ? 0 : Buffer.byteLength(text);
-    const state = text === null ? "app_failed" : "done";
-    await runRecords.write([{ kind: "end", id, runId, state, text, textBytes, expireTimeMs: 9e12 }]);
+    const error = { code: "app_failed", message: `It failed ${n}.`, status: 502 };
+    const end = n % 3 === 1 ? runEndOf(`a NUL \0 and 🙂 ${n}`) : runEndOf(null, { state: "failed", error });
+    await runs.write([{ kind: "end", id: record.id, end }]);
   }
 }
 
@@ -162,7 +169,7 @@ const byTime = <Sum extends { readonly startTimeMs: number }>(sums: readonly Sum
 
 /** Everything that the ports say of those records. */
 export async function everyKind(
-  { teams, members, preview, users, apps, keys, serviceTokens, runRecords, usage, audit }: Stores,
+  { teams, members, preview, users, apps, keys, serviceTokens, runs: kept, usage, audit }: Stores,
   { runs }: { readonly runs: number },
 ) {
   const listed = teamIds.map(async (teamId) => ({
@@ -177,7 +184,7 @@ export async function everyKind(
       match: { labelPart: "strasse 1" },
     }),
     active: await keys.countActive(teamId),
-    totals: await runRecords.totals(teamId),
+    totals: await kept.totals(teamId),
   }));
   const ofUsers = emails.map(async (email) => ({
     teams: await members.teamIdsOf(email, 10),
@@ -185,8 +192,8 @@ export async function everyKind(
     user: await users.find(email),
   }));
   const ofRuns = Array.from({ length: runs }, async (_, n) => ({
-    record: await runRecords.find(`record ${n}`),
-    text: await runRecords.textOf(`record ${n}`, `run_${n}`),
+    record: await kept.find(`run_${n}`),
+    text: await kept.textOf(`run_${n}`),
   }));
   return {
     teams: await Promise.all(listed),

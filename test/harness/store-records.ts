@@ -1,6 +1,7 @@
 import type { NewApp } from "#src/apps/app-store.ts";
 import type { AuditEvent } from "#src/audit/audit-store.ts";
 import type { KeyRecord } from "#src/keys/key-store.ts";
+import type { RunEnd, RunRecord } from "#src/run/kept/run-store.ts";
 import type { ServiceTokenRecord } from "#src/service-tokens/service-token-store.ts";
 import type { TeamRecord } from "#src/teams/team-store.ts";
 
@@ -91,4 +92,29 @@ export function auditEventOf(facts: Partial<AuditEvent> & Pick<AuditEvent, "id">
     count: 1,
     ...facts,
   };
+}
+
+/** A run under way that its id alone claims. */
+export function runRecordOf(facts: Partial<RunRecord> & Pick<RunRecord, "id">): RunRecord {
+  return {
+    keyHash: facts.id,
+    fingerprint: "",
+    listed: false,
+    teamId: `${facts.id}-team`,
+    appId: "report",
+    keyId: "key",
+    state: "running",
+    owner: `${facts.id}-owner`,
+    textBytes: null,
+    error: null,
+    createTimeMs: 1_000,
+    endTimeMs: null,
+    expireTimeMs: 9_000_000_000_000,
+    ...facts,
+  };
+}
+
+export function runEndOf(text: string | null, facts: Partial<RunEnd> = {}): RunEnd {
+  const times = { endTimeMs: 2_000, expireTimeMs: 9_000_000_000_000 };
+  return { state: "succeeded", text, error: null, ...times, ...facts };
 }

@@ -202,12 +202,7 @@ const documentOf: Readonly<Record<CopiedName, (record: unknown, slots: Slots) =>
   serviceTokens: of(copiedShapes.serviceTokens, (token, slots) => ({
     ...serviceTokenDocumentOf(token, token.revokeTimeMs === null ? slots.tokens++ : 0),
   })),
-  runRecords: of(copiedShapes.runRecords, ({ id, ...run }) => ({
-    _id: id,
-    ...run,
-    textExpireTimeMs: run.textBytes > 0 ? run.expireTimeMs : null,
-  })),
-  backgroundRuns: of(copiedShapes.backgroundRuns, ({ id, ...run }) => ({
+  runs: of(copiedShapes.runs, ({ id, ...run }) => ({
     _id: id,
     ...run,
     textExpireTimeMs: run.textBytes !== null && run.textBytes > 0 ? run.expireTimeMs : null,

@@ -8,11 +8,12 @@ import { z } from "zod";
 import { auditRecord } from "../../audit/audit-store.ts";
 import { filled as id } from "../../base/record-fields.ts";
 import { keyRecord } from "../../keys/key-store.ts";
+import { runRecord } from "../../run/kept/run-store.ts";
 import { serviceTokenRecord } from "../../service-tokens/service-token-store.ts";
 import { sessionRecord, userRecord } from "../../sign-in/sign-in-store.ts";
 import { memberRecord, teamRecord } from "../../teams/team-store.ts";
 import type { UsageDay } from "../../usage/usage-store.ts";
-import { appShape, backgroundShape, runRecordShape } from "../records.ts";
+import { appShape } from "../records.ts";
 import type { ControlDocument } from "./control-document.ts";
 
 /**
@@ -70,19 +71,10 @@ export const storedSession = sessionDocument.strip();
 export const userDocument = userRecord.omit({ email: true }).extend({ _id: id }).strip();
 export type UserDocument = z.infer<typeof userDocument>;
 
-/** Without the text, which is read alone. */
-export const runRecordDocument = z.strictObject({ _id: id, ...runRecordShape });
-export const storedRunRecord = runRecordDocument.strip();
-export interface RunRecordDocument extends z.infer<typeof runRecordDocument> {
-  readonly text: string | null;
-  /** When the record expires, if its text takes room; otherwise null. */
-  readonly textExpireTimeMs: number | null;
-}
-
-/** Without the text, which is read alone. */
-export const backgroundRunDocument = z.strictObject({ _id: id, ...backgroundShape });
-export const storedBackgroundRun = backgroundRunDocument.strip();
-export interface BackgroundRunDocument extends z.infer<typeof backgroundRunDocument> {
+/** `keyHash` has a unique index. Without the text, which is read alone. */
+export const runDocument = runRecord.omit({ id: true }).extend({ _id: id });
+export const storedRun = runDocument.strip();
+export interface RunDocument extends z.infer<typeof runDocument> {
   readonly text: string | null;
   /** When the record expires, if its text takes room; otherwise null. */
   readonly textExpireTimeMs: number | null;
@@ -152,8 +144,7 @@ export interface Collections {
   readonly apps: Collection<AppDocument>;
   readonly sessions: Collection<SessionDocument>;
   readonly users: Collection<UserDocument>;
-  readonly runRecords: Collection<RunRecordDocument>;
-  readonly backgroundRuns: Collection<BackgroundRunDocument>;
+  readonly runs: Collection<RunDocument>;
   readonly usageHours: Collection<UsageHoursDocument>;
   readonly usageDays: Collection<UsageDayDocument>;
   readonly usageDayHours: Collection<UsageDayHoursDocument>;
@@ -173,8 +164,7 @@ export function collectionsOf(db: Db): Collections {
     apps: db.collection("apps"),
     sessions: db.collection("sessions"),
     users: db.collection("users"),
-    runRecords: db.collection("runRecords"),
-    backgroundRuns: db.collection("backgroundRuns"),
+    runs: db.collection("runs"),
     usageHours: db.collection("usageHours"),
     usageDays: db.collection("usageDays"),
     usageDayHours: db.collection("usageDayHours"),

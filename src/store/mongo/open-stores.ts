@@ -11,7 +11,6 @@ import type { ControlStore } from "../../fleet/control-store.ts";
 import { createLookUpEach, type FleetStore, type Stores } from "../stores.ts";
 import { createAppStore } from "./app-store.ts";
 import { createAuditStore } from "./audit-store.ts";
-import { createBackgroundRunStore } from "./background-run-store.ts";
 import {
   connectMongo,
   createDriverReconnect,
@@ -23,7 +22,7 @@ import { createControlStore } from "./control-store.ts";
 import { type Collections, collectionsOf } from "./documents.ts";
 import { createKeyStore } from "./key-store.ts";
 import { createLockTeam } from "./lock.ts";
-import { createRunRecordStore } from "./run-record-store.ts";
+import { createRunStore } from "./run-store.ts";
 import { prepareDatabase, requireWhole } from "./schema.ts";
 import { createServiceTokenStore } from "./service-token-store.ts";
 import { createSessionStore, createUserStore } from "./session-store.ts";
@@ -185,8 +184,7 @@ function storesOf(
     users: createUserStore(collections, call, withEvent, readOptions),
     serviceTokens: createServiceTokenStore(collections, call, withEvent, readOptions),
     audit,
-    runRecords: createRunRecordStore(collections, call),
-    backgroundRuns: createBackgroundRunStore(collections, call),
+    runs: createRunStore(collections, call),
     usage: createUsageStore(collections, call),
     guard,
     ...(fleet && { fleet }),

@@ -43,7 +43,7 @@ export async function requireWhole(
  * only as good as its index.
  */
 async function ensureIndexes(collections: Collections): Promise<void> {
-  const { keys, serviceTokens, members, sessions, runRecords, backgroundRuns, auditEvents } = collections;
+  const { keys, serviceTokens, members, sessions, runs, auditEvents } = collections;
   const { usageHours, usageDays, usageDayHours } = collections;
   await keys.createIndex({ slot: 1 }, { unique: true });
   await keys.createIndex({ requestKey: 1 }, { unique: true });
@@ -60,14 +60,14 @@ async function ensureIndexes(collections: Collections): Promise<void> {
   await sessions.createIndex({ issuer: 1, subject: 1, createTimeMs: -1, _id: -1 });
   await sessions.createIndex({ expireTimeMs: 1 });
   await sessions.createIndex({ lastActiveTimeMs: 1 });
+  // A run with an Idempotency-Key is claimed by it.
+  await runs.createIndex({ keyHash: 1 }, { unique: true });
   // The bytes are in it so that a team's totals are counted without its records.
-  await runRecords.createIndex({ teamId: 1, createTimeMs: 1, textBytes: 1 });
-  await runRecords.createIndex({ teamId: 1, textExpireTimeMs: 1 });
-  await runRecords.createIndex({ expireTimeMs: 1 });
-  await backgroundRuns.createIndex({ teamId: 1, createTimeMs: -1, _id: -1 });
-  await backgroundRuns.createIndex({ teamId: 1, textExpireTimeMs: 1 });
-  await backgroundRuns.createIndex({ state: 1, owner: 1 });
-  await backgroundRuns.createIndex({ expireTimeMs: 1 });
+  await runs.createIndex({ teamId: 1, createTimeMs: 1, textBytes: 1 });
+  await runs.createIndex({ teamId: 1, listed: 1, createTimeMs: -1, _id: -1 });
+  await runs.createIndex({ teamId: 1, textExpireTimeMs: 1 });
+  await runs.createIndex({ state: 1, owner: 1 });
+  await runs.createIndex({ expireTimeMs: 1 });
   await usageHours.createIndex({ teamId: 1, dayMs: 1, keyId: 1, writes: 1 });
   await usageDays.createIndex({ teamId: 1, startTimeMs: 1, keyId: 1 });
   await usageDayHours.createIndex({ teamId: 1, dayMs: 1, keyId: 1 });

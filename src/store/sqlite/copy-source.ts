@@ -86,7 +86,7 @@ function checkedRecord(
 /** The row with the types of its record: SQLite has no true and false, and keeps lists as JSON. */
 function recordOf(row: Record<string, unknown>): Record<string, unknown> {
   const typed = Object.entries(row).map(([name, value]) => {
-    if (name === "deleted") return [name, value === 1];
+    if (name === "deleted" || name === "listed") return [name, value === 1];
     if (["appIds", "teamIds", "backend", "error"].includes(name)) return [name, parseJson(value)];
     return [name, name === "text" && value instanceof Uint8Array ? Buffer.from(value).toString() : value];
   });

@@ -3,11 +3,10 @@ import { dataFolderRefused, makeDataFolder } from "../../settings/data-folder.ts
 import { createLookUpEach, type Stores } from "../stores.ts";
 import { createAppStore } from "./app-store.ts";
 import { createAuditStore } from "./audit-store.ts";
-import { createBackgroundRunStore } from "./background-run-store.ts";
 import { openReserve, type ReserveState } from "./disk-reserve.ts";
 import { createKeyStore } from "./key-store.ts";
 import { type LockedDatabase, makePrivateFile, openLockedDatabase } from "./locked-database.ts";
-import { createRunRecordStore } from "./run-record-store.ts";
+import { createRunStore } from "./run-store.ts";
 import { createServiceTokenStore } from "./service-token-store.ts";
 import { createSessionStore, createUserStore } from "./session-store.ts";
 import { answer, setReserve } from "./statement.ts";
@@ -53,8 +52,7 @@ function storesOf({ db, close }: LockedDatabase): Stores {
     sessions: createSessionStore(db),
     users: createUserStore(db),
     serviceTokens: createServiceTokenStore(db),
-    runRecords: createRunRecordStore(db),
-    backgroundRuns: createBackgroundRunStore(db),
+    runs: createRunStore(db),
     usage: createUsageStore(db),
     audit: createAuditStore(db),
     // The lock on the folder lasts as long as the process, so the guard can't lose it.

@@ -68,40 +68,28 @@ const schema = `
   CREATE TABLE users (${columns(copiedShapes.users)}, PRIMARY KEY (email)) STRICT, WITHOUT ROWID;
 
   -- With row ids, because a row may be large. The text is a blob: a text of SQLite may end at a NUL.
-  CREATE TABLE run_records (
+  CREATE TABLE runs (
     id TEXT PRIMARY KEY,
-    team_id TEXT NOT NULL,
+    key_hash TEXT NOT NULL UNIQUE,
     fingerprint TEXT NOT NULL,
-    run_id TEXT NOT NULL,
-    state TEXT NOT NULL,
-    text_bytes INTEGER NOT NULL,
-    create_time_ms INTEGER NOT NULL,
-    run_until_ms INTEGER NOT NULL,
-    expire_time_ms INTEGER NOT NULL,
-    text BLOB
-  ) STRICT;
-  CREATE INDEX run_records_by_time ON run_records (team_id, create_time_ms, text_bytes);
-  CREATE INDEX run_records_by_expiry ON run_records (expire_time_ms);
-  CREATE INDEX run_texts_by_expiry ON run_records (team_id, expire_time_ms) WHERE text_bytes > 0;
-
-  CREATE TABLE background_runs (
-    id TEXT PRIMARY KEY,
+    listed INTEGER NOT NULL,
     team_id TEXT NOT NULL,
     app_id TEXT NOT NULL,
     key_id TEXT NOT NULL,
     state TEXT NOT NULL,
     owner TEXT NOT NULL,
-    text BLOB,
     text_bytes INTEGER,
     error TEXT,
     create_time_ms INTEGER NOT NULL,
     end_time_ms INTEGER,
-    expire_time_ms INTEGER
+    expire_time_ms INTEGER NOT NULL,
+    text BLOB
   ) STRICT;
-  CREATE INDEX background_runs_by_team ON background_runs (team_id, create_time_ms DESC, id DESC);
-  CREATE INDEX running_background_runs ON background_runs (owner) WHERE state = 'running';
-  CREATE INDEX background_runs_by_expiry ON background_runs (expire_time_ms);
-  CREATE INDEX background_texts ON background_runs (team_id, expire_time_ms) WHERE text_bytes > 0;
+  CREATE INDEX runs_by_time ON runs (team_id, create_time_ms, text_bytes);
+  CREATE INDEX listed_runs ON runs (team_id, create_time_ms DESC, id DESC) WHERE listed = 1;
+  CREATE INDEX running_runs ON runs (owner) WHERE state = 'running';
+  CREATE INDEX runs_by_expiry ON runs (expire_time_ms);
+  CREATE INDEX run_texts_by_expiry ON runs (team_id, expire_time_ms) WHERE text_bytes > 0;
 
   -- How keys are used. The keys of the tables are in the order in which a team's time is read.
   CREATE TABLE usage_hours (${columns(copiedShapes.usageHours)}, PRIMARY KEY (team_id, start_time_ms, key_id, incarnation)) STRICT, WITHOUT ROWID;

@@ -6,7 +6,7 @@ import { createMongoDatabases, withDatabase } from "../../harness/mongo-database
 import { type MongoServer, mongoServerProgram } from "../../harness/mongo-server.ts";
 import { describeWith, mongodbMissing, mongodbUri } from "../../harness/needs.ts";
 import { openMongoForTest, shortInstanceTimes, silentInstanceEvents } from "../../harness/open-mongo.ts";
-import { keyRecordOf, newAppOf, teamRecordOf } from "../../harness/store-records.ts";
+import { keyRecordOf, newAppOf, runRecordOf, teamRecordOf } from "../../harness/store-records.ts";
 import { openTcpProxy, type TcpProxy } from "../../harness/tcp-proxy.ts";
 import { createTempFolders } from "../../harness/temp-folders.ts";
 import { lostWrites, nothingAcknowledged, writeUntilKilled } from "../killed-writer.ts";
@@ -211,15 +211,11 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     const session = { idHash: "h", issuer: "i", subject: "s", email: "ada@example.com" };
     const times = { createTimeMs: 1, lastActiveTimeMs: 1, expireTimeMs: 9 };
     await stores.sessions.insert({ ...session, ...times }, { perUserMax: 5 });
-    const claim = {
-      ...{ id: "r", teamId: "demo", fingerprint: "f", runId: "run", state: "running" as const },
-      createTimeMs: 1,
-    };
-    const record = { ...claim, runUntilMs: 2, expireTimeMs: 3 };
-    await stores.runRecords.write([{ kind: "claim", id: "r", claim: record }]);
+    const record = runRecordOf({ id: "r" });
+    await stores.runs.write([{ kind: "insert", id: "r", record }]);
     await withClient(uri, async (client) => {
       const newer = { $set: { newer: { field: 1 } } };
-      for (const name of ["keys", "teams", "apps", "members", "sessions", "runRecords", "control"])
+      for (const name of ["keys", "teams", "apps", "members", "sessions", "runs", "control"])
         await client.db().collection(name).updateMany({}, newer);
       await client
         .db()
@@ -231,7 +227,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     expect(await stores.apps.find("a")).toEqual(app);
     expect(await stores.members.list({ teamId: "demo", limit: 5 })).toEqual([member]);
     expect(await stores.sessions.find("h")).toEqual({ ...session, ...times });
-    expect(await stores.runRecords.find("r")).toEqual({ ...record, state: "running", textBytes: 0 });
+    expect(await stores.runs.find("r")).toEqual(record);
     await stores.teams.update("demo", { plan: "pro" });
     const kept = await withClient(uri, (client) => client.db().collection("teams").findOne());
     expect(kept).toMatchObject({ plan: "pro", newer: { field: 1 } });

@@ -7,7 +7,7 @@ import type { Stores } from "#src/store/stores.ts";
 import { createMongoDatabases } from "../../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../../harness/needs.ts";
 import { openMongoForTest } from "../../harness/open-mongo.ts";
-import { keyRecordOf, newAppOf, teamRecordOf } from "../../harness/store-records.ts";
+import { keyRecordOf, newAppOf, runRecordOf, teamRecordOf } from "../../harness/store-records.ts";
 
 describeWith(mongodbMissing)("several instances on one database, at once", () => {
   const databases = createMongoDatabases();
@@ -123,18 +123,11 @@ describeWith(mongodbMissing)("several instances on one database, at once", () =>
 
   test("an Idempotency-Key is claimed by one run, and the others meet its record", async () => {
     const claims = await each(4, (stores, n, place) => {
-      const claim = {
-        id: "run",
-        teamId: "demo",
-        fingerprint: "f",
-        runId: `run-${place}-${n}`,
-        state: "running" as const,
-      };
-      const times = { createTimeMs: 1, runUntilMs: 2, expireTimeMs: 3 };
-      return stores.runRecords.write([{ kind: "claim", id: "run", claim: { ...claim, ...times } }]);
+      const record = runRecordOf({ id: `run-${place}-${n}`, keyHash: "key" });
+      return stores.runs.write([{ kind: "insert", id: record.id, record }]);
     });
     const met = claims.flat().filter((record) => record !== undefined);
     expect(met).toHaveLength(11);
-    expect(new Set(met.map(({ runId }) => runId)).size).toBe(1);
+    expect(new Set(met.map(({ id }) => id)).size).toBe(1);
   });
 });

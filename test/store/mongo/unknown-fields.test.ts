@@ -6,11 +6,10 @@ import {
   collectionsOf,
   storedApp,
   storedAuditEvent,
-  storedBackgroundRun,
   storedInstance,
   storedKey,
   storedMember,
-  storedRunRecord,
+  storedRun,
   storedServiceToken,
   storedSession,
   storedTeam,
@@ -60,18 +59,12 @@ const documents: Record<string, { schema: z.ZodType; document: Record<string, un
     },
   },
   users: { schema: userDocument, document: { _id: "ada@example.com", ...user } },
-  backgroundRuns: {
-    schema: storedBackgroundRun,
+  runs: {
+    schema: storedRun,
     document: {
-      ...{ _id: "run_1", teamId: "demo", appId: "report", keyId: "k1", state: "succeeded", owner: "o1" },
-      ...{ textBytes: 3, error: null, createTimeMs: timeMs, endTimeMs: timeMs, expireTimeMs: timeMs },
-    },
-  },
-  runRecords: {
-    schema: storedRunRecord,
-    document: {
-      ...{ _id: "r1", teamId: "demo", fingerprint: "f", runId: "run", state: "running", textBytes: 0 },
-      ...{ createTimeMs: timeMs, runUntilMs: timeMs, expireTimeMs: timeMs },
+      ...{ _id: "run_1", keyHash: "run_1", fingerprint: "", listed: true, teamId: "demo", appId: "report" },
+      ...{ keyId: "k1", state: "succeeded", owner: "o1", textBytes: 3, error: null },
+      ...{ createTimeMs: timeMs, endTimeMs: timeMs, expireTimeMs: timeMs },
     },
   },
   auditEvents: {

@@ -1,8 +1,9 @@
 import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
 import { z } from "zod";
+import { runRecord } from "#src/run/kept/run-store.ts";
 import { sessionRecord } from "#src/sign-in/sign-in-store.ts";
-import { backgroundRecord, copiedNames, copiedShapes, runRecord } from "#src/store/records.ts";
+import { copiedNames, copiedShapes } from "#src/store/records.ts";
 import { createSchema } from "#src/store/sqlite/schema.ts";
 import { columnOf, columnsOf } from "#src/store/sqlite/statement.ts";
 
@@ -13,11 +14,10 @@ createSchema(db);
 const tables: Record<string, z.ZodRawShape> = {
   apps: copiedShapes.apps.shape,
   audit_events: copiedShapes.auditEvents.shape,
-  background_runs: { ...backgroundRecord.shape, text: z.instanceof(Uint8Array).nullable() },
   keys: { ...copiedShapes.keys.shape, labelFolded: z.string() },
   members: copiedShapes.members.shape,
   preview: copiedShapes.preview.shape,
-  run_records: { ...runRecord.shape, text: z.instanceof(Uint8Array).nullable() },
+  runs: { ...runRecord.shape, text: z.instanceof(Uint8Array).nullable() },
   service_tokens: copiedShapes.serviceTokens.shape,
   sessions: sessionRecord.shape,
   teams: copiedShapes.teams.shape,

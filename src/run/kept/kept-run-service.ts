@@ -5,51 +5,54 @@ import type { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { AppRecord } from "../../apps/app-store.ts";
 import { type CheckKey, mayRunApp } from "../../auth/key-evidence.ts";
 import type { Call, KeyPrincipal, ServiceMethods } from "../../auth/principal.ts";
+import { ownTurn } from "../../base/clock.ts";
 import { cutPage, type Page, readPage, readPlace, writePlace } from "../../base/page.ts";
 import type { RecordSource } from "../../cache/record-source.ts";
-import { isReason } from "../../refusal/reasons.ts";
+import { type Reservation, unlessAborted } from "../../http/handler.ts";
+import { overloaded } from "../../limit/byte-budget.ts";
 import { fail, type Refusal } from "../../refusal/refusal.ts";
-import { type IdempotentRuns, idempotencyHeader, replayedHeader } from "../idempotency/idempotent-runs.ts";
-import { readKeptText } from "../idempotency/run-records.ts";
 import { runBounds } from "../run-bounds.ts";
 import { type FindRunnableApp, keyOf } from "../runner.ts";
 import type { CheckRight } from "../watch-rights.ts";
-import type { BackgroundRuns } from "./background-runs.ts";
-import type { BackgroundRecord, RunFault } from "./background-store.ts";
+import { claimOf, idempotencyHeader, refuseIdempotencyKey, replayedHeader } from "./idempotency-key.ts";
+import type { KeptRuns, StartedRun } from "./kept-runs.ts";
+import { refusalOfFault } from "./run-ends.ts";
+import type { RunRecord } from "./run-store.ts";
 
 type Methods = Pick<ServiceMethods<typeof RunService>, "getRun" | "listRuns" | "cancelRun">;
 
-/** What an admitted request may do with runs in the background. */
-export interface BackgroundService extends Methods {
-  /** Whether the settings have runs in the background. */
+/** What an admitted request may do with runs that have a record. */
+export interface KeptRunService extends Methods {
+  /** Whether the settings have anything kept of runs. */
   readonly isOffered: boolean;
   /**
-   * Starts a run of the app, or finds the one for which the request's Idempotency-Key stands, and
-   * waits for its end for so long. Undefined if that one is not in the background. Throws
-   * BACKGROUND_RUNS_OFF where there are none, and as `BackgroundRuns.start`.
+   * Runs the app once for the request's Idempotency-Key, or waits for the run for which the key
+   * stands. The run goes on when its caller leaves. Throws what came of the run, INVALID_ARGUMENT
+   * for a key of the wrong form, IDEMPOTENCY_KEY_IN_USE where the run has not ended by the caller's
+   * deadline, IDEMPOTENCY_ANSWER_GONE if its answer is no longer kept, and as `KeptRuns.start`.
    */
-  start(request: StartRequest, call: Call): Promise<RunMessage | undefined>;
+  runOnce(request: KeptRunRequest, call: Call): Promise<{ readonly runId: string; readonly text: string }>;
   /**
-   * Waits for the run of a repeated Idempotency-Key. Throws IDEMPOTENCY_KEY_IN_USE while it runs.
+   * Starts a run in the background, or finds the one for which the request's Idempotency-Key
+   * stands, and waits for its end for so long. Throws BACKGROUND_RUNS_OFF where there are none, and
+   * as `KeptRuns.start`.
    */
-  answerOf(runId: string, call: Call): Promise<{ readonly runId: string; readonly text: string }>;
+  start(request: KeptRunRequest & { readonly waitMs: number }, call: Call): Promise<RunMessage>;
 }
 
-export interface StartRequest {
+export interface KeptRunRequest {
   readonly app: AppRecord;
   readonly text: string;
-  readonly waitMs: number;
 }
 
-export function createBackgroundService(parts: {
-  readonly runs: BackgroundRuns;
-  readonly idempotent: Pick<IdempotentRuns, "claimInBackground">;
+export function createKeptRunService(parts: {
+  readonly runs: KeptRuns;
   readonly apps: RecordSource<AppRecord>;
   readonly checkKey: CheckKey;
   readonly findRunnableApp: FindRunnableApp;
   readonly newRunId: () => string;
   readonly isOffered: boolean;
-}): BackgroundService {
+}): KeptRunService {
   const { runs } = parts;
 
   /** Throws RUN_NOT_FOUND if the key may not run this app. A deleted app is nobody else's. */
@@ -66,7 +69,7 @@ export function createBackgroundService(parts: {
       await checkApp(key, appId);
     };
 
-  async function find(runId: string, key: KeyPrincipal): Promise<BackgroundRecord> {
+  async function find(runId: string, key: KeyPrincipal): Promise<RunRecord> {
     if (!runIdForm.test(runId)) throw notFound();
     const record = await runs.find(runId);
     if (record?.teamId !== key.teamId) throw notFound();
@@ -74,18 +77,18 @@ export function createBackgroundService(parts: {
     return record;
   }
 
-  async function waited(record: BackgroundRecord, msMax: number, call: Call): Promise<BackgroundRecord> {
+  /** The run at its end, or as it is then; undefined if it is gone. */
+  function waited(record: RunRecord, msMax: number, call: Call): Promise<RunRecord | undefined> {
     const checkRight = rightTo(keyOf(call), record.appId);
-    const now = await runs.wait(record, { msMax, call, checkRight });
-    if (!now) throw notFound();
-    return now;
+    return runs.wait(record, { msMax, call, checkRight });
   }
 
-  async function textOf({ id, textBytes }: BackgroundRecord, call: Call): Promise<string | null> {
+  async function textOf({ id, textBytes }: RunRecord, call: Call): Promise<string | null> {
     return textBytes === null ? null : await readKeptText(call.http, textBytes, () => runs.textOf(id));
   }
 
-  async function messageWithText(record: BackgroundRecord, call: Call): Promise<RunMessage> {
+  async function messageWithText(record: RunRecord | undefined, call: Call): Promise<RunMessage> {
+    if (!record) throw notFound();
     const text = record.state === "succeeded" ? await textOf(record, call) : null;
     const message = messageOf(record);
     if (record.state !== "succeeded") return message;
@@ -94,48 +97,43 @@ export function createBackgroundService(parts: {
     return message;
   }
 
-  /** The run for which the key stands. Its owner may not have written it yet. */
-  async function ofKey(runId: string, call: Call): Promise<BackgroundRecord> {
-    const record = await runs.find(runId);
-    if (!record) throw fail("IDEMPOTENCY_KEY_IN_USE");
-    call.responseHeaders.set(replayedHeader, "true");
-    return record;
-  }
-
-  async function startOrFind(asked: StartRequest, call: Call): Promise<BackgroundRecord | undefined> {
-    const { app } = asked;
+  async function startOrFind(
+    { app, text }: KeptRunRequest,
+    listed: boolean,
+    call: Call,
+  ): Promise<StartedRun> {
     const principal = keyOf(call);
     const { teamId, keyId } = principal;
-    const runId = parts.newRunId();
     const checkRight = async () => {
       await parts.checkKey(keyId);
       await parts.findRunnableApp(principal, app.id);
     };
-    const request = { runId, teamId, keyId, app, text: asked.text, checkRight };
     const key = call.http.header(idempotencyHeader);
-    if (key === undefined) return await runs.start(request, call);
-    const claim = await parts.idempotent.claimInBackground({ ...request, key }, runId, call);
-    if (claim === undefined) return undefined;
-    return "free" in claim
-      ? await runs.start({ ...request, claim }, call)
-      : await ofKey(claim.backgroundRunId, call);
+    const claim = key === undefined ? undefined : claimOf(key, { teamId, appId: app.id, text });
+    const runId = parts.newRunId();
+    const started = await runs.start({ runId, teamId, keyId, app, text, listed, claim, checkRight }, call);
+    if (!started.output) call.responseHeaders.set(replayedHeader, "true");
+    return started;
   }
 
   return {
     isOffered: parts.isOffered,
-    async start(asked, call) {
-      if (!parts.isOffered) throw fail("BACKGROUND_RUNS_OFF");
-      const record = await startOrFind(asked, call);
-      return record && (await messageWithText(await waited(record, asked.waitMs, call), call));
-    },
-    async answerOf(runId, call) {
-      const found = await ofKey(runId, call);
-      const record = await waited(found, runBounds.runWaitMsMax, call);
-      if (record.state === "running") throw fail("IDEMPOTENCY_KEY_IN_USE");
-      if (record.error) throw refusalOf(record.error);
-      const text = await textOf(record, call);
+    async runOnce(asked, call) {
+      if (!parts.isOffered) refuseIdempotencyKey(call, "Idempotency-Key is turned off here.");
+      const { record, output } = await startOrFind(asked, false, call);
+      if (output) return { runId: record.id, text: await unlessAborted(output, call.signal) };
+      // By then a run that has just begun is over.
+      const found = await waited(record, asked.app.timeoutMs, call);
+      if (!found || found.state === "running") throw fail("IDEMPOTENCY_KEY_IN_USE");
+      if (found.error) throw refusalOfFault(found.error);
+      const text = await textOf(found, call);
       if (text === null) throw fail("IDEMPOTENCY_ANSWER_GONE");
-      return { runId: record.id, text };
+      return { runId: found.id, text };
+    },
+    async start({ waitMs, ...asked }, call) {
+      if (!parts.isOffered) throw fail("BACKGROUND_RUNS_OFF");
+      const { record } = await startOrFind(asked, true, call);
+      return await messageWithText(await waited(record, waitMs, call), call);
     },
     async getRun({ runId, wait }, call) {
       const record = await find(runId, keyOf(call));
@@ -155,12 +153,11 @@ export function createBackgroundService(parts: {
     async cancelRun({ runId }, call) {
       const found = await find(runId, keyOf(call));
       const record = found.state === "running" ? await runs.cancel(found) : found;
-      if (!record) throw notFound();
       return { run: await messageWithText(record, call) };
     },
   };
 
-  function list({ teamId, restrictions }: KeyPrincipal, { after, limit }: Page): Promise<BackgroundRecord[]> {
+  function list({ teamId, restrictions }: KeyPrincipal, { after, limit }: Page): Promise<RunRecord[]> {
     const appIds = restrictions?.appIds ?? [];
     return runs.list(teamId, {
       limit: limit + 1,
@@ -169,7 +166,7 @@ export function createBackgroundService(parts: {
     });
   }
 
-  async function isShown(key: KeyPrincipal, { appId }: BackgroundRecord): Promise<boolean> {
+  async function isShown(key: KeyPrincipal, { appId }: RunRecord): Promise<boolean> {
     try {
       await checkApp(key, appId);
       return true;
@@ -182,19 +179,26 @@ export function createBackgroundService(parts: {
 
 const runIdForm = /^run_[0-9a-hjkmnp-tv-z]{24}$/;
 
-/** A wait in milliseconds. Refuses a negative one. */
+/** A wait in milliseconds, `runWaitMsMax` at most. Refuses a negative one. */
 export function readWait(wait: Duration | undefined): number {
   if (wait === undefined) return 0;
   const ms = Number(wait.seconds) * 1_000 + wait.nanos / 1_000_000;
-  if (ms >= 0) return ms;
+  if (ms >= 0) return Math.min(ms, runBounds.runWaitMsMax);
   throw fail("INVALID_ARGUMENT", { param: "wait", problem: 'wait must not be negative: as "30s".' });
 }
 
-/** The refusal with which a caller that waited for the run would have been refused. */
-export function refusalOf({ code, message }: RunFault): Refusal {
-  const reason = code.toUpperCase();
-  // A newer instance may know more reasons.
-  return fail(isReason(reason) ? reason : "APP_FAILED", { problem: message, mayHaveRun: true });
+/**
+ * Reads a kept text of so many bytes for a request, which reserves for it. A short request can ask
+ * for a long text, so many may ask at once: each is read in a turn of its own. Throws OVERLOADED.
+ */
+export async function readKeptText(
+  { reservation }: { readonly reservation: Reservation },
+  textBytes: number,
+  read: () => Promise<string | null>,
+): Promise<string | null> {
+  if (!reservation.reserve(textBytes)) throw overloaded();
+  if (textBytes >= runBounds.longTextBytes) await ownTurn();
+  return await read();
 }
 
 function notFound(): Refusal {
@@ -213,7 +217,7 @@ const states = {
 } as const;
 
 /** Without its text. */
-function messageOf(record: BackgroundRecord): RunMessage {
+function messageOf(record: RunRecord): RunMessage {
   const { id, appId, keyId, state, error, createTimeMs, endTimeMs, expireTimeMs } = record;
   return create(RunSchema, {
     runId: id,
@@ -222,7 +226,9 @@ function messageOf(record: BackgroundRecord): RunMessage {
     state: states[state],
     createTime: timestampFromMs(createTimeMs),
     ...(error && { error }),
-    ...(endTimeMs !== null && { endTime: timestampFromMs(endTimeMs) }),
-    ...(expireTimeMs !== null && { expireTime: timestampFromMs(expireTimeMs) }),
+    ...(endTimeMs !== null && {
+      endTime: timestampFromMs(endTimeMs),
+      expireTime: timestampFromMs(expireTimeMs),
+    }),
   });
 }

@@ -1,16 +1,15 @@
 import { setImmediate } from "node:timers/promises";
-import type { Clock } from "../../base/clock.ts";
 import { runBounds } from "../run-bounds.ts";
-import type { RunEnd, RunRecord, RunRecordChange, RunRecordStore, RunRelease } from "./run-record-store.ts";
+import type { RunChange, RunRecord, RunStore } from "./run-store.ts";
 
 /**
- * Resolves once the change is durable: with the record that stood in the way of a claim, otherwise
- * with undefined. Rejects as the store does.
+ * Resolves once the change is durable, with the record that stood in its way, or with undefined.
+ * Rejects as the store does.
  */
-export type WriteRecord = (change: RunRecordChange) => Promise<RunRecord | undefined>;
+export type WriteRecord = (change: RunChange) => Promise<RunRecord | undefined>;
 
 interface Waiting {
-  readonly change: RunRecordChange;
+  readonly change: RunChange;
   readonly resolve: (found: RunRecord | undefined) => void;
   readonly reject: (cause: unknown) => void;
 }
@@ -20,7 +19,7 @@ interface Waiting {
  * and the changes that come meanwhile are the next one. So the changes of one id are made in their
  * order.
  */
-export function createRecordWriter({ write }: Pick<RunRecordStore, "write">): WriteRecord {
+export function createRecordWriter({ write }: Pick<RunStore, "write">): WriteRecord {
   let waiting: Waiting[] = [];
   let isWriting = false;
 
@@ -61,7 +60,7 @@ function takeBatch(waiting: readonly Waiting[]): Waiting[] {
   for (const one of waiting) {
     const { id } = one.change;
     if (ids.has(id)) continue;
-    textBytes += one.change.kind === "end" ? one.change.textBytes : 0;
+    textBytes += textBytesOf(one.change);
     const isFull =
       batch.length === runBounds.recordChangesAtOnce || textBytes > runBounds.recordTextBytesAtOnce;
     if (isFull && batch.length > 0) break;
@@ -72,79 +71,78 @@ function takeBatch(waiting: readonly Waiting[]): Waiting[] {
 }
 
 interface Retry {
-  readonly change: RunEnd | RunRelease;
-  readonly untilMs: number;
-  readonly done: () => void;
+  change: LaterChange;
+  readonly done: (standing: RunRecord | undefined) => void;
 }
+
+type LaterChange = Exclude<RunChange, { kind: "insert" }>;
 
 /**
  * The retry queue: changes that the store could not take, which are tried again until it does. Past
- * the bounds in number and bytes the oldest is given up. The record of a change given up stays in
- * state `running`, as if the process had been killed, which never lets an app start twice.
+ * `unwrittenTextBytesMax` the oldest loses its text, and is still written.
  */
-export function createRetryQueue(clock: Clock, write: WriteRecord) {
+export function createRetryQueue(write: WriteRecord) {
   const waiting = new Set<Retry>();
   let textBytes = 0;
   let timer: NodeJS.Timeout | undefined;
   let trying: Promise<void> | undefined;
-
-  function remove(one: Retry): void {
-    if (!waiting.delete(one)) return;
-    textBytes -= bytesOf(one.change);
-    one.done();
-  }
+  let isClosed = false;
 
   /** The store is asked about one change at a time: while it fails, more would only cost time. */
   async function tryAll(): Promise<void> {
     for (const one of waiting) {
       try {
-        await write(one.change);
+        one.done(await write(one.change));
       } catch {
         return;
       }
-      remove(one);
+      waiting.delete(one);
+      textBytes -= textBytesOf(one.change);
     }
     clearInterval(timer);
     timer = undefined;
   }
 
-  /** A write of one of them may be under way, and is not waited for. */
-  function giveUpLate(): void {
-    const nowMs = clock.monotonicMs();
-    for (const one of waiting) if (one.untilMs <= nowMs) remove(one);
-  }
-
   function tryOnce(): Promise<void> {
-    giveUpLate();
     trying ??= tryAll().finally(() => {
       trying = undefined;
     });
     return trying;
   }
 
+  function dropOldestTexts(): void {
+    for (const one of waiting) {
+      if (textBytes <= runBounds.unwrittenTextBytesMax) return;
+      textBytes -= textBytesOf(one.change);
+      if (one.change.kind === "end") one.change = { ...one.change, end: { ...one.change.end, text: null } };
+    }
+  }
+
   return {
-    /**
-     * Keeps the change in memory, and calls `done` once: when it is written, or given up at
-     * `untilMs` by the monotonic clock.
-     */
-    add(retry: Retry): void {
-      waiting.add(retry);
-      textBytes += bytesOf(retry.change);
-      for (const oldest of waiting) {
-        if (waiting.size <= runBounds.unwrittenRunsMax && textBytes <= runBounds.unwrittenTextBytesMax) break;
-        remove(oldest);
-      }
-      timer ??= setInterval(tryOnce, runBounds.recordRetryMs).unref();
+    /** How many changes wait. */
+    size: () => waiting.size,
+    /** Resolves as the write does, once the store takes it; with undefined at `close`. */
+    settle(change: LaterChange): Promise<RunRecord | undefined> {
+      return new Promise((done) => {
+        if (isClosed) return done(undefined);
+        waiting.add({ change, done });
+        textBytes += textBytesOf(change);
+        dropOldestTexts();
+        timer ??= setInterval(tryOnce, runBounds.recordRetryMs).unref();
+      });
     },
     /** Tries once to write what is left, and stops trying. Never rejects. */
     async close(): Promise<void> {
+      isClosed = true;
       await trying;
       await tryOnce();
       clearInterval(timer);
+      for (const { done } of waiting) done(undefined);
     },
   };
 }
 
-function bytesOf(change: RunEnd | RunRelease): number {
-  return change.kind === "end" ? change.textBytes : 0;
+function textBytesOf(change: RunChange): number {
+  const text = change.kind === "end" ? change.end.text : null;
+  return text === null ? 0 : Buffer.byteLength(text);
 }

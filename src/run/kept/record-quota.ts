@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../../base/clock.ts";
 import { runBounds } from "../run-bounds.ts";
-import type { RecordTotals, RunRecordStore } from "./run-record-store.ts";
+import type { RecordTotals, RunStore } from "./run-store.ts";
 
 /**
  * Keeps each team within its bounds: so many records, and so many bytes of texts. The totals of a
@@ -14,7 +14,7 @@ export function createRecordQuota({
   sharedBy,
   textsBytesMax = runBounds.keptTextsBytesMax,
 }: {
-  store: Pick<RunRecordStore, "totals" | "deleteOldest" | "dropTexts">;
+  store: Pick<RunStore, "totals" | "deleteOldest" | "dropTexts">;
   /** Given where other instances write to the store too. */
   sharedBy?: { readonly clock: Clock } | undefined;
   textsBytesMax?: number;

@@ -3,7 +3,7 @@ import { createRepeatedWork, type Timers } from "../../base/clock.ts";
 import { unlessAborted } from "../../http/handler.ts";
 import { runBounds } from "../run-bounds.ts";
 import type { CheckRight, WatchRights } from "../watch-rights.ts";
-import type { BackgroundRecord, BackgroundRunStore } from "./background-store.ts";
+import type { RunRecord, RunStore } from "./run-store.ts";
 
 /**
  * Those who wait for the end of a run, at most `runWaitsOfTeamMax` of a team. The end of a run of
@@ -15,7 +15,7 @@ export function createRunWaits({
   timers,
   watchRights,
 }: {
-  readonly store: Pick<BackgroundRunStore, "find" | "stillRunning">;
+  readonly store: Pick<RunStore, "find" | "stillRunning">;
   readonly timers: Timers;
   readonly watchRights: WatchRights;
 }) {
@@ -61,16 +61,16 @@ export function createRunWaits({
      * `checkRight` throws soon after a right is lost, and the refusal of a caller that leaves.
      */
     async wait(
-      record: BackgroundRecord,
+      record: RunRecord,
       {
         msMax,
         call,
         checkRight,
       }: { msMax: number; call: Pick<Call, "signal" | "timeoutMs">; checkRight: CheckRight },
-    ): Promise<BackgroundRecord | undefined> {
+    ): Promise<RunRecord | undefined> {
       const { id, teamId } = record;
       const callMs = (call.timeoutMs() ?? Number.POSITIVE_INFINITY) - runBounds.runWaitSpareMs;
-      const ms = Math.min(msMax, callMs, runBounds.runWaitMsMax);
+      const ms = Math.min(msMax, callMs);
       const count = ofTeams.get(teamId) ?? 0;
       if (record.state !== "running" || ms <= 0 || isClosed) return record;
       if (count >= runBounds.runWaitsOfTeamMax) return record;

@@ -1,0 +1,52 @@
+import { isReason, rowOf } from "../../refusal/reasons.ts";
+import { fail, Refusal } from "../../refusal/refusal.ts";
+import { runBounds } from "../run-bounds.ts";
+import type { RunEnd, RunFault } from "./run-store.ts";
+
+/** What came of a run: the app's output, or why there is none. */
+export type RunOutcome =
+  | { readonly text: string; readonly refusal?: undefined }
+  | { readonly text?: undefined; readonly refusal: Refusal };
+
+/** Waits for an app's output, and never rejects. */
+export async function outcomeOf(output: Promise<string>): Promise<RunOutcome> {
+  try {
+    return { text: await output };
+  } catch (thrown) {
+    if (!(thrown instanceof Refusal)) {
+      return { refusal: fail("INTERNAL", { cause: thrown, mayHaveRun: true }) };
+    }
+    // It was cut off at the end of a drain.
+    const isCut = thrown.reason === "UNAVAILABLE" && thrown.mayHaveRun;
+    return { refusal: isCut ? interrupted() : thrown };
+  }
+}
+
+export const interrupted = (): Refusal => fail("RUN_INTERRUPTED", { mayHaveRun: true });
+export const cancelled = (): Refusal => fail("RUN_CANCELLED", { mayHaveRun: true });
+
+/** How a run with this outcome ends. Where its app has got nothing, its key is free again. */
+export function endOf({ text, refusal }: RunOutcome, { endTimeMs, keptMs }: EndTimes): RunEnd {
+  const times = { endTimeMs, expireTimeMs: endTimeMs + keptMs };
+  if (refusal === undefined) {
+    const isKept = Buffer.byteLength(text) <= runBounds.keptTextBytesMax;
+    return { ...times, state: "succeeded", text: isKept ? text : null, error: null };
+  }
+  const { reason, message, mayHaveRun } = refusal;
+  const state = reason === "RUN_CANCELLED" ? "cancelled" : "failed";
+  const error = { code: reason.toLowerCase(), message, status: rowOf(reason).httpStatus };
+  return { ...times, state, text: null, error, freesKey: !mayHaveRun };
+}
+
+interface EndTimes {
+  readonly endTimeMs: number;
+  /** How long the record is kept after it. */
+  readonly keptMs: number;
+}
+
+/** The refusal with which a caller that waited for the run would have been refused. */
+export function refusalOfFault({ code, message }: RunFault): Refusal {
+  const reason = code.toUpperCase();
+  // A newer instance may know more reasons.
+  return fail(isReason(reason) ? reason : "APP_FAILED", { problem: message, mayHaveRun: true });
+}
