@@ -22,11 +22,7 @@ async function complete(words: string[], env: Record<string, string> = {}) {
 test.each<[string, string[], string[]]>([
   ["commands", ["te"], ["teams"]],
   ["the commands of a group", ["teams", ""], ["create", "list", "set-plan", "delete", "help"]],
-  [
-    "options",
-    ["keys", "create", "--"],
-    ["--json", "--team", "--label", "--expires", "--app", "--requests-per-minute", "--help"],
-  ],
+  ["options", ["keys", "verify", "--"], ["--json", "--app", "--help"]],
   ["an option that may be repeated, again", ["apps", "create", "x", "--team", "demo", "--te"], ["--team"]],
   ["the choices of an option", ["apps", "create", "x", "--backend", ""], ["echo", "http", "grpc", "guard"]],
   ["the choices of an argument", ["teams", "set-plan", "demo", "p"], ["pro"]],

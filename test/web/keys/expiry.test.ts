@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { KeySchema, KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import { bounds } from "../../../web/bounds.ts";
 import { dayOf, type Expiry, expiryChoices, expiryMs, expiryProblem } from "../../../web/keys/form/expiry.ts";
-import { draftFields, draftProblems, emptyDraft } from "../../../web/keys/form/key-draft.ts";
+import { draftFields, draftProblems, emptyDraft, noProblems } from "../../../web/keys/form/key-draft.ts";
 import { oldKeyEndMs } from "../../../web/keys/rotate/overlap.ts";
 import { sent } from "../sent-message.ts";
 
@@ -46,12 +46,13 @@ test.each(["0", "61", "-1", "1.5", "ten", "1e1", "9".repeat(12)])(
 test("an empty draft asks for nothing but a key, and a full one for all that it says", () => {
   expect(draftFields(emptyDraft, nowMs)).toEqual({ label: "" });
   const full = {
+    ...emptyDraft,
     label: " ci ",
     expiry: { choice: "720", date: "" },
     appIds: ["echo"],
     requestsPerMinute: " 10 ",
   };
-  expect(draftProblems(full, nowMs, 60)).toEqual({ label: null, expiry: null, requestsPerMinute: null });
+  expect(draftProblems(full, nowMs, 60)).toEqual(noProblems);
   expect(draftFields(full, nowMs)).toEqual({
     label: "ci",
     expireTime: "2026-12-23T12:00:00.000Z",
