@@ -1,4 +1,7 @@
-// What `npm run docs` writes: it comes from the settings and from the reasons, and is never edited.
+// What `npm run docs` writes: it comes from the settings, the reasons and the policy, and is never
+// edited.
+import { methodsOf } from "#src/auth/policy.ts";
+import type { ServiceRole } from "#src/auth/require-service.ts";
 import { codeName } from "#src/http/refusal-response.ts";
 import type { ReasonRow } from "#src/refusal/reason-row.ts";
 import { reasons } from "#src/refusal/reasons.ts";
@@ -55,6 +58,23 @@ function repeat({ httpStatus, retryAfterMs, unsafeToRepeat }: ReasonRow): string
   if (retryAfterMs !== undefined) return `after ${retryAfterMs / 1_000} s`;
   if (!unsafeToRepeat) return "";
   return httpStatus < 500 ? "no" : "only where doing it twice is safe";
+}
+
+/** The table of docs/service-tokens.md, in Markdown: what a service may call with each role. */
+export function renderRolesTable(): string {
+  const named = (role: ServiceRole) =>
+    methodsOf(role)
+      .map((name) => `\`${name}\``)
+      .join(", ");
+  const rows = [
+    ["role", "may"],
+    ["---", "---"],
+    ["`verify`", `${named("verify")}: of every team`],
+    ["`manage`", `${named("manage")}: of the teams that the token names, and of no other`],
+    ["`metrics`", "`GET /metrics`"],
+    ["`admin`", "everything that a service may do, tokens among it"],
+  ];
+  return rows.map((cells) => `| ${cells.join(" | ")} |\n`).join("");
 }
 
 /**

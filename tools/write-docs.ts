@@ -1,17 +1,24 @@
 /**
- * `npm run docs`: writes `.env.example` and docs/settings.md from the settings in `known.ts`, and
- * the table in docs/errors.md from the reasons. With `--check` it writes nothing, and fails if one
- * of the three is stale.
+ * `npm run docs`: writes `.env.example` and docs/settings.md from the settings in `known.ts`, the
+ * table in docs/errors.md from the reasons, and that in docs/service-tokens.md from the policy. With
+ * `--check` it writes nothing, and fails if one of them is stale.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { renderEnvExample, renderRefusalsTable, renderSettingsTable, withTable } from "./docs-tables.ts";
+import {
+  renderEnvExample,
+  renderRefusalsTable,
+  renderRolesTable,
+  renderSettingsTable,
+  withTable,
+} from "./docs-tables.ts";
 
 const checks = process.argv.includes("--check");
 
 keep(".env.example", renderEnvExample());
 keepTable("docs/settings.md", "settings", renderSettingsTable());
 keepTable("docs/errors.md", "refusals", renderRefusalsTable());
+keepTable("docs/service-tokens.md", "roles", renderRolesTable());
 
 function keepTable(name: string, mark: string, table: string): void {
   const filled = withTable(readIfThere(name) ?? "", mark, table);

@@ -103,20 +103,26 @@ export function roleOf(method: DescMethod): ServiceRole | undefined {
   return rows[nameOf(method)]?.role;
 }
 
+/** The names of the methods that a service with this role may call, and none with a lesser one. */
+export function methodsOf(role: ServiceRole): string[] {
+  const names = Object.keys(rows).filter((name) => rows[name]?.role === role);
+  return names.map((name) => name.slice(name.lastIndexOf(".") + 1));
+}
+
 /** The least role of a service that may read `/metrics`, which is no method. */
 export const metricsRole: ServiceRole = "metrics";
 
-/**
- * The methods that only a person calls. The screen calls the others by itself, and a page that is
- * left open must not keep its session alive.
- */
-const activities: readonly string[] = ["CreateKey", "UpdateKey", "RotateKey", "RevokeKey"].map(
-  (method) => `keyrun.v1.KeyService.${method}`,
-);
+/** Whether the method changes nothing, which its verb says. */
+export function onlyReads({ name }: DescMethod): boolean {
+  return /^(Check|Count|Get|List|Verify|Watch)[A-Z]/.test(name);
+}
 
-/** Whether a call of the method counts as an activity of the session. */
+/**
+ * Whether a call of the method counts as an activity of the session. The screen reads by itself,
+ * and a page that is left open must not keep its session alive.
+ */
 export function isActivity(method: DescMethod): boolean {
-  return activities.includes(nameOf(method));
+  return !onlyReads(method);
 }
 
 /**

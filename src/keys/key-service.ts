@@ -45,12 +45,7 @@ export interface KeyServiceParts {
 }
 
 /** `keyrun.v1.KeyService`: manages and verifies the API keys of teams. */
-export function createKeyService(
-  parts: KeyServiceParts,
-): Omit<
-  ServiceMethods<typeof KeyService>,
-  "watchKeys" | "updateKey" | "rotateKey" | "revokeLeakedKey" | "getUsage"
-> {
+export function createKeyService(parts: KeyServiceParts) {
   const { keyring, teams } = parts;
   return {
     async createKey(request, call) {
@@ -75,7 +70,7 @@ export function createKeyService(
       return { key: keyMessage(key) };
     },
     verifyKey: (request) => verify(parts, request),
-  };
+  } satisfies Partial<ServiceMethods<typeof KeyService>>;
 }
 
 type Verified = MessageInitShape<typeof VerifyKeyResponseSchema>;

@@ -8,7 +8,7 @@ import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
-import { checkPolicy, credentialOf, namesTeam, roleOf } from "#src/auth/policy.ts";
+import { checkPolicy, credentialOf, isActivity, namesTeam, roleOf } from "#src/auth/policy.ts";
 
 const services = [
   ...[RunService, KeyService, TeamService, AppService, SessionService, FleetService],
@@ -40,6 +40,13 @@ test.each(["verify", "manage", "metrics"])(
     expect(named.toSorted()).toEqual(allowed.toSorted());
   },
 );
+
+test("what only reads, as the screen does by itself, is no activity of a session; a change is one", () => {
+  const { createKey, updateKey, rotateKey, revokeKey, listKeys, watchKeys, getUsage } = KeyService.method;
+  expect([createKey, updateKey, rotateKey, revokeKey].map(isActivity)).toEqual([true, true, true, true]);
+  const reading = [listKeys, watchKeys, getUsage, AppService.method.listRunnableApps];
+  expect(reading.map(isActivity)).toEqual([false, false, false, false]);
+});
 
 test("a method without a row, or a row without its method, stops the start", () => {
   expect(() => checkPolicy(services.slice(1))).toThrow("not served: keyrun.v1.RunService.RunApp");
