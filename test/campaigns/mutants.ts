@@ -203,6 +203,20 @@ export const mutants: readonly Mutant[] = [
     test: "test/api/run.test.ts",
   },
   {
+    fault: "an app that is run lets guarded requests pass",
+    file: "src/rest/guard-handler.ts",
+    text: '    if (app.backend.kind !== "guard") throw notGuarded();\n',
+    by: "",
+    test: "test/api/guard.test.ts",
+  },
+  {
+    fault: "a guarded request whose body never comes keeps its connection open",
+    file: "src/server/exchange/request-body.ts",
+    text: "    if (declaredBytes(this.#incoming) !== 0) res.shouldKeepAlive = false;\n",
+    by: "",
+    test: "test/api/guard.test.ts",
+  },
+  {
     fault: "a stream goes on after its team has lost the app",
     file: "src/run/run-service.ts",
     text: "      await parts.findRunnableApp(key, app.id);\n",
