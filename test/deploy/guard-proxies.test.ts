@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
-import { Agent, request } from "node:http";
+import { once } from "node:events";
+import { Agent, type IncomingMessage, request } from "node:http";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import OpenAI from "openai";
@@ -69,7 +70,7 @@ interface Asked {
 
 async function ask(url: string, { method = "GET", key, headers, body, from }: Asked = {}) {
   const { origin, port } = new URL(url);
-  const answered = Promise.withResolvers<import("node:http").IncomingMessage>();
+  const answered = Promise.withResolvers<IncomingMessage>();
   const sent = request({
     ...{ host: "127.0.0.1", port, method, path: url.slice(origin.length) || "/", localAddress: from },
     headers: { ...(key && { authorization: `Bearer ${key}` }), ...headers },
@@ -174,6 +175,43 @@ for (const name of guardProxyNames) {
         const connection = arrived.headers.filter(([key]) => key.toLowerCase() === "connection");
         expect(connection.map(([, said]) => said.toLowerCase()).join()).not.toContain("keyrun");
       }
+    });
+
+    test("a caller can open a WebSocket, and no other protocol past the guard", async () => {
+      const preflight = { "access-control-request-method": "GET" };
+      const cases: [string, Record<string, string | string[]>][] = [
+        ["GET", { upgrade: "h2c", connection: "upgrade, http2-settings", "http2-settings": "AAMAAABk" }],
+        ["GET", { upgrade: "other", connection: "upgrade" }],
+        ["GET", { upgrade: ["h2c", "websocket"], connection: "upgrade", ...handshake }],
+        ["OPTIONS", { upgrade: "websocket", connection: "upgrade", ...handshake, ...preflight }],
+      ];
+      for (const [method, headers] of cases) {
+        const { length } = service.arrived;
+        await new Promise<void>((resolve) => {
+          const sent = request(`${proxy.url}/a`, {
+            method,
+            headers: { ...headers, ...(method !== "OPTIONS" && { authorization: `Bearer ${value}` }) },
+          });
+          sent.on("upgrade", (_, socket) => resolve(void socket.destroy())).on("error", () => resolve());
+          sent.on("response", (answer) => answer.resume().on("close", resolve));
+          sent.end();
+        });
+        // It goes without the other protocol, or not at all.
+        const opened = service.arrived.slice(length).flatMap((arrived) => arrived.headers);
+        const protocols = opened.filter(([name]) => name.toLowerCase() === "upgrade");
+        const isAllowed = method === "GET" && Array.isArray(headers.upgrade);
+        expect(protocols.filter(([, said]) => !isAllowed || said !== "websocket")).toEqual([]);
+      }
+    });
+
+    test("a request with two keys is refused", async () => {
+      const { length } = service.arrived;
+      const keys = [value, keyrun.unknownKey()].flatMap((key) => ["Authorization", `Bearer ${key}`]);
+      const headers = ["Host", new URL(proxy.url).host, ...keys];
+      const sent = request(`${proxy.url}/a`, { headers }).end();
+      const [answer] = (await once(sent, "response")) as [IncomingMessage];
+      expect([400, 401]).toContain(answer.resume().statusCode);
+      expect(service.arrived).toHaveLength(length);
     });
 
     test("a refusal has Keyrun's status and code, and what the caller needs to do better", async () => {
@@ -368,8 +406,8 @@ for (const name of guardProxyNames) {
       expect([refused.status, codeOf(refused)]).toEqual([401, "revoked_api_key"]);
     });
 
-    test("a service that gives no answer is no fault of the key's", async () => {
-      const answer = await ask(`${proxy.url}/cut`, { key: value });
+    test("what is wrong with the service is no fault of the key", async () => {
+      const answer = await ask(`${proxy.url}/nonsense`, { key: value });
       expect(answer.status).toBeGreaterThanOrEqual(500);
       expect(answer.body).not.toMatch(/the key/i);
     });

@@ -41,7 +41,7 @@ export async function startGuardedService() {
     const [, status] = /^\/status\/(\d+)$/.exec(url) ?? [];
     if (url === "/v1/chat/completions") chats.shift()?.(openChat(response));
     else if (url === "/mcp") answerMcp(response, body);
-    else if (url === "/cut") request.socket.end("HTTP/1.1 200 OK\r\nContent-");
+    else if (url === "/nonsense") request.socket.end("HTTP/1.1 200 OK\r\nno header\r\n\r\n");
     else if (request.method === "OPTIONS") {
       response.writeHead(204, { "access-control-allow-origin": "*" }).end();
     } else response.writeHead(Number(status ?? 200), { "content-type": "text/plain" }).end("of the service");
