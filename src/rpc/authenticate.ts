@@ -21,7 +21,6 @@ import {
   type ServiceRole,
   type VerifyServiceToken,
 } from "../auth/require-service.ts";
-import type { HttpRequest } from "../http/handler.ts";
 import { readBearer } from "../http/request-head.ts";
 import type { RateReport } from "../limit/rate-limit-headers.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
@@ -71,14 +70,11 @@ export type AuthResult =
       readonly principal?: Principal | undefined;
     };
 
-/** The parts of a request that authentication reads. */
-export type RpcCaller = Caller & Pick<HttpRequest, "header">;
-
 /**
  * Authenticates a call before its body is read, for both RPC handlers: looks up the credential that
  * the policy asks for and checks it. A run passes the same admission as over REST. Never rejects.
  */
-export type Authenticate = (method: DescMethod, caller: RpcCaller) => Promise<AuthResult>;
+export type Authenticate = (method: DescMethod, caller: Caller) => Promise<AuthResult>;
 
 export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   return async (method, caller) => {
@@ -109,7 +105,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
 async function admitService(
   parts: AuthenticateParts,
   method: DescMethod,
-  caller: RpcCaller,
+  caller: Caller,
 ): Promise<AuthResult> {
   const service = await proveService(caller.authorizations, parts.verifyServiceToken);
   return admitted(parts, { method, caller, service });
@@ -117,7 +113,7 @@ async function admitService(
 
 function admitted(
   { policy, load }: AuthenticateParts,
-  { method, caller, service }: { method: DescMethod; caller: RpcCaller; service: NamedService | undefined },
+  { method, caller, service }: { method: DescMethod; caller: Caller; service: NamedService | undefined },
 ): AuthResult {
   const client = declaredClient(caller.header(clientHeader));
   const principal = { kind: "service", ...(service && { service }), ...(client && { client }) } as const;
@@ -133,7 +129,7 @@ function admitted(
   }
 }
 
-function requireToken(caller: RpcCaller, isRight: (presented: string) => boolean): void {
+function requireToken(caller: Caller, isRight: (presented: string) => boolean): void {
   const credential = readBearer(caller.authorizations);
   if (credential.kind === "missing") throw fail("MISSING_CREDENTIAL");
   if (credential.kind !== "bearer" || !isRight(credential.token)) throw fail("INVALID_CREDENTIAL");
@@ -142,7 +138,7 @@ function requireToken(caller: RpcCaller, isRight: (presented: string) => boolean
 /** Reads only the cookie, never a key or a token. No other code reads the cookie of an RPC. */
 async function admitSession(
   { policy, sessions }: AuthenticateParts,
-  caller: RpcCaller,
+  caller: Caller,
   { needsPreview }: { needsPreview: boolean },
 ): Promise<AuthResult> {
   let principal: Principal | undefined;

@@ -135,6 +135,7 @@ describe("the connection", () => {
     ["POST", "Content-Length: 1000000"],
     ["HEAD", "Content-Length: 1000000"],
     ["POST", "Transfer-Encoding: chunked"],
+    ["PUT", "Content-Length: 4\r\nExpect: 100-continue"],
   ])(
     "closes after an answered %s whose body is announced and not sent, with %s: the next request could be taken for it",
     async (method, announced) => {

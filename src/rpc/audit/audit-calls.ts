@@ -4,11 +4,12 @@
  */
 
 import type { DescMethod } from "@bufbuild/protobuf";
+import type { Caller } from "../../admission/admission.ts";
 import type { AuditLog } from "../../audit/audit-log.ts";
 import type { ChangeFacts } from "../../audit/pending-change.ts";
 import { type Anyone, actorOf, type Call, type ChangeSubject, type Principal } from "../../auth/principal.ts";
 import type { Refusal } from "../../refusal/refusal.ts";
-import type { Authenticate, AuthResult, RpcCaller } from "../authenticate.ts";
+import type { Authenticate, AuthResult } from "../authenticate.ts";
 import { type AuditedMethod, auditedMethod } from "./audited-methods.ts";
 
 /** What the audit log needs of the RPC handlers. */
@@ -78,7 +79,7 @@ function noteRefused(
     audited,
     caller,
     decided: { principal, refusal },
-  }: { audited: AuditedMethod; caller: RpcCaller; decided: Extract<AuthResult, { kind: "refused" }> },
+  }: { audited: AuditedMethod; caller: Caller; decided: Extract<AuthResult, { kind: "refused" }> },
 ): void {
   const facts = factsOf(audited, principal, { address: caller.address, requestId: "" });
   const form = { ...audited.form, isUnknown: isUnknown(principal) };
