@@ -8,7 +8,7 @@ import { type RecordTotals, runRecord } from "../run/kept/run-store.ts";
 import { serviceTokenRecord } from "../service-tokens/service-token-store.ts";
 import { userRecord } from "../sign-in/sign-in-store.ts";
 import { memberRecord, teamRecord } from "../teams/team-store.ts";
-import type { UsageDay, UsageHour } from "../usage/usage-store.ts";
+import type { UsageRecord } from "../usage/usage-store.ts";
 
 /** The private cause of a record that does not fit. It names fields, never their values. */
 export class RecordMisfit extends Error {
@@ -51,26 +51,18 @@ export const appShape = {
   version,
 };
 
-const usageCounts = {
+// A field that is added to a record's type does not compile until its shape has it. Both stores are
+// made of the shapes.
+export const appRecord = z.strictObject({ id: filled, ...appShape }) satisfies z.ZodType<AppRecord>;
+export const usageRecord = z.strictObject({
+  teamId: filled,
+  keyId: filled,
+  startTimeMs: timeMs,
   acceptedCount: z.int().nonnegative(),
   limitedCount: z.int().nonnegative(),
   failedCount: z.int().nonnegative(),
   appMs: z.int().nonnegative(),
-};
-const usageShape = { teamId: z.string().min(1), keyId: z.string().min(1), startTimeMs: timeMs };
-
-// A field that is added to a record's type does not compile until its shape has it. Both stores are
-// made of the shapes.
-export const appRecord = z.strictObject({ id: filled, ...appShape }) satisfies z.ZodType<AppRecord>;
-export const usageHourRecord = z.strictObject({
-  ...usageShape,
-  incarnation: z.string().min(1),
-  ...usageCounts,
-}) satisfies z.ZodType<UsageHour>;
-export const usageDayRecord = z.strictObject({
-  ...usageShape,
-  ...usageCounts,
-}) satisfies z.ZodType<UsageDay>;
+}) satisfies z.ZodType<UsageRecord>;
 
 /** A deleted team or app keeps its version, which goes on where its id is used again. */
 const tombstone = { deleted: z.boolean() };
@@ -88,8 +80,8 @@ export const copiedShapes = {
   keys: keyRecord,
   serviceTokens: serviceTokenRecord,
   runs: runRecord.extend({ text: z.string().nullable() }),
-  usageHours: usageHourRecord,
-  usageDays: usageDayRecord,
+  usageHours: usageRecord,
+  usageDays: usageRecord,
   auditEvents: auditRecord,
 };
 

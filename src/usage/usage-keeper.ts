@@ -1,63 +1,40 @@
 import { setImmediate } from "node:timers/promises";
-import type { Clock } from "../base/clock.ts";
-import { dayMs, type UsageHour, type UsageStore, usageBounds } from "./usage-store.ts";
+import { type Clock, createRepeatedWork } from "../base/clock.ts";
+import { dayMs, type UsageStore, usageBounds } from "./usage-store.ts";
 
 /**
- * Sets the days that are over from their hours, and removes what is older than it is kept. It goes
- * through all teams once a day, and after a failure. Every instance of a fleet does it: a day
- * is only ever raised, to sums that only grow. Hours are removed once their day was set from them,
- * so a day that lacks some of its hours by then is never set to less.
+ * Removes the hours and days that are older than they are kept. It goes through all teams once a
+ * day, and after a failure. Every instance of a fleet does it.
  */
 export function createUsageKeeper(parts: {
-  readonly clock: Clock;
-  readonly store: UsageStore;
+  readonly clock: Pick<Clock, "unixMs">;
+  readonly store: Pick<UsageStore, "teamAfter" | "deleteHours" | "deleteDays">;
   /** Called with the cause when the work fails. It is done again later. */
   readonly onFailed: (cause: unknown) => void;
   readonly checkMs?: number;
 }) {
   const { clock, store, onFailed, checkMs = usageBounds.keeperCheckMs } = parts;
-  let timer: NodeJS.Timeout | undefined;
-  let running: Promise<void> | undefined;
-  let keptUntilMs = Number.NEGATIVE_INFINITY;
-  /** The oldest day that has got hours since it was set. */
-  let lateMs = Number.POSITIVE_INFINITY;
+  let keptMs = Number.NEGATIVE_INFINITY;
   let isClosed = false;
 
-  async function keepAll(): Promise<void> {
-    const todayMs = dayOf(clock.unixMs());
-    const againMs = lateMs;
-    lateMs = Number.POSITIVE_INFINITY;
+  async function keep(): Promise<void> {
+    const nowMs = clock.unixMs();
+    const todayMs = nowMs - (nowMs % dayMs);
+    if (todayMs === keptMs) return;
     try {
       let teamId = await store.teamAfter("");
       while (teamId !== undefined && !isClosed) {
-        await keepTeam(teamId, { todayMs, againMs });
+        await removeAll(store.deleteHours, teamId, todayMs - usageBounds.hoursKeptDays * dayMs);
+        await removeAll(store.deleteDays, teamId, todayMs - usageBounds.daysKeptDays * dayMs);
         teamId = await store.teamAfter(teamId);
       }
-      keptUntilMs = todayMs;
+      keptMs = todayMs;
     } catch (cause) {
-      lateMs = Math.min(lateMs, againMs);
       onFailed(cause);
     }
   }
 
   /** In small steps: a write of the embedded store stops all other work. */
-  async function keepTeam(
-    teamId: string,
-    { todayMs, againMs }: { readonly todayMs: number; readonly againMs: number },
-  ): Promise<void> {
-    const hoursFromMs = todayMs - usageBounds.hoursKeptDays * dayMs;
-    // The newest day may have been set by half.
-    const setMs = (await store.newestDay(teamId)) ?? Number.NEGATIVE_INFINITY;
-    for (const startMs of await store.daysWithHours(teamId)) {
-      if (startMs >= todayMs || isClosed) break;
-      const isOld = startMs < hoursFromMs;
-      if (isOld || startMs >= Math.min(setMs, againMs)) await store.setDay(teamId, startMs);
-      if (isOld) await removeAll(store.deleteHours, teamId, startMs + dayMs);
-      await setImmediate();
-    }
-    await removeAll(store.deleteDays, teamId, todayMs - usageBounds.daysKeptDays * dayMs);
-  }
-
   async function removeAll(
     remove: UsageStore["deleteHours"],
     teamId: string,
@@ -68,41 +45,19 @@ export function createUsageKeeper(parts: {
     }
   }
 
-  /** Does at once what is to be done. Never rejects. */
-  async function keep(): Promise<void> {
-    running ??= keepAll().finally(() => {
-      running = undefined;
-    });
-    await running;
-  }
-
+  const checks = createRepeatedWork(keep, checkMs);
   return {
-    /** Starts to check from time to time. The timer does not keep the process alive. */
+    /** Looks at once, and then from time to time. The timer does not keep the process alive. */
     start(): void {
-      void keep();
-      timer ??= setInterval(() => {
-        if (dayOf(clock.unixMs()) !== keptUntilMs || lateMs < Number.POSITIVE_INFINITY) void keep();
-      }, checkMs).unref();
+      void checks.run();
+      checks.start();
     },
-    /** These hours were written: if their day is over, it is set again. */
-    written(hours: readonly UsageHour[]): void {
-      const todayMs = dayOf(clock.unixMs());
-      for (const { startTimeMs } of hours) {
-        const startMs = dayOf(startTimeMs);
-        if (startMs < todayMs) lateMs = Math.min(lateMs, startMs);
-      }
-    },
-    keep,
+    /** Removes at once what is too old, unless this was done on the same day. Never rejects. */
+    keep: checks.run,
     /** Waits for the work that runs, which then ends early. */
     async close(): Promise<void> {
       isClosed = true;
-      clearInterval(timer);
-      await running;
+      await checks.stop();
     },
   };
-}
-
-/** The beginning of the day, in UTC, that holds the time. */
-export function dayOf(unixMs: number): number {
-  return Math.floor(unixMs / dayMs) * dayMs;
 }

@@ -9,28 +9,23 @@ export interface UsageCounts {
   readonly appMs: number;
 }
 
-/**
- * What one incarnation of a process has counted for a key within an hour: all of it, not what has
- * come since an earlier write. So a write that is repeated changes nothing.
- */
-export interface UsageHour extends UsageCounts {
+/** How a key was used within an hour, or within a day of UTC. */
+export interface UsageRecord extends UsageCounts {
   readonly teamId: string;
   readonly keyId: string;
-  /** The beginning of the hour. */
+  /** The beginning of the hour or the day. */
   readonly startTimeMs: number;
+}
+
+/** What a process has counted and the store has not. */
+export interface UsageBatch {
+  /** Of the process, and of no other one. */
   readonly incarnation: string;
+  /** Each batch of an incarnation has a larger one than those before. */
+  readonly number: number;
+  /** At most one record for each hour and key. */
+  readonly hours: readonly UsageRecord[];
 }
-
-/** How a key was used within a day of UTC. */
-export interface UsageDay extends UsageCounts {
-  readonly teamId: string;
-  readonly keyId: string;
-  /** The beginning of the day. */
-  readonly startTimeMs: number;
-}
-
-/** What one incarnation has counted within an hour. */
-export type CountedPage = Pick<UsageHour, "startTimeMs" | "incarnation">;
 
 export interface UsageQuery {
   readonly teamId: string;
@@ -53,23 +48,14 @@ export interface UsageSum extends UsageCounts {
 /** How the keys of all teams were used. Promises as in `KeyStore`. */
 export interface UsageStore {
   /**
-   * Raises each count to the given one, and adds what is not there. Never lowers one. Each hour
-   * has a count that is not 0. Where it throws, each of the hours may have been written.
+   * Adds the counts to those of their hours and days. Where it throws, some may have been added:
+   * repeat the batch before a later one of its incarnation, and none of them is added twice.
    */
-  recordHours(hours: readonly UsageHour[]): Promise<void>;
-  /**
-   * The sums of hours over all incarnations, but those of `except`, in no order. An hour without a
-   * count is absent.
-   */
-  hours(query: UsageQuery & { readonly except: readonly CountedPage[] }): Promise<UsageSum[]>;
-  /** The days, in no order. A day without a count is absent. */
+  add(batch: UsageBatch): Promise<void>;
+  /** The sums of hours, in no order. An hour without a count is absent. */
+  hours(query: UsageQuery): Promise<UsageSum[]>;
+  /** The sums of days, in no order. A day without a count is absent. */
   days(query: UsageQuery): Promise<UsageSum[]>;
-  /** Raises the team's day to the sums of its hours. Never lowers a count of it. */
-  setDay(teamId: string, startTimeMs: number): Promise<void>;
-  /** The newest day of the team that was set; undefined if none was. */
-  newestDay(teamId: string): Promise<number | undefined>;
-  /** The days of which the team has hours, in order. */
-  daysWithHours(teamId: string): Promise<number[]>;
   /** The first team after this id that has hours or days; undefined if there is none. */
   teamAfter(teamId: string): Promise<string | undefined>;
   /**
@@ -85,18 +71,19 @@ export interface UsageStore {
 export const usageBounds = {
   /** How often counts are written. A killed process loses at most what it counted since. */
   flushMs: 10_000,
-  /** Keys times hours whose counts are in memory. Past it, a further key is not counted. */
+  /**
+   * Keys times hours that are counted until the next write. Past it, a further key is not counted.
+   * A write that failed may hold as many.
+   */
   pendingCountsMax: 200_000,
-  /** Counts of one page. A page that is fuller is closed, so that it can go once it is written. */
-  pageCountsMax: 100_000,
   /** Deleted keys whose runs are not counted when they end. The first one goes past it. */
   deletedKeysMax: 20_000,
   /** Counts in one write: a write of the embedded store stops all other work. */
-  countsPerWriteMax: 1_000,
+  countsPerWriteMax: 500,
   /** How long hours are kept, and days: 13 months. */
   hoursKeptDays: 35,
   daysKeptDays: 396,
-  /** How often it is checked whether a day has ended. */
+  /** How often it is checked whether a day has ended, and so something is too old. */
   keeperCheckMs: 60_000,
   /** Hours, or days, that are removed in one write. */
   removedAtOnce: 500,
@@ -105,8 +92,6 @@ export const usageBounds = {
   /** Keys that one answer tells each for itself, and the numbers for all of them. */
   listedKeysMax: 100,
   listedNumbersMax: 10_000,
-  /** Days for which the hours are asked, too: hours of these days may not be in the day yet. */
-  openDays: 2,
 } as const;
 
 export const hourMs = 3_600_000;

@@ -5,12 +5,12 @@ import type { Reason } from "../refusal/reasons.ts";
 import { createReadUsage } from "./get-usage.ts";
 import { type CountUsage, createPendingUsage, type PendingUsage } from "./pending-usage.ts";
 import { createUsageKeeper } from "./usage-keeper.ts";
-import { type UsageHour, type UsageStore, usageBounds } from "./usage-store.ts";
+import { type UsageStore, usageBounds } from "./usage-store.ts";
 
 /**
- * How keys are used. Requests are counted in memory (`pending-usage.ts`) and written every few
- * seconds, so no request waits for it. The keeper (`usage-keeper.ts`) makes days of hours, and
- * removes what is old. Reading adds what is not written yet.
+ * How keys are used. Requests are counted in memory (`pending-usage.ts`), and every few seconds the
+ * store adds what was counted, so no request waits for it. Who reads writes first. The keeper
+ * (`usage-keeper.ts`) removes what is old.
  */
 export function createUsage({ clock, store, log, incarnation, flushMs }: UsageParts) {
   const pending = createPendingUsage({ incarnation });
@@ -18,12 +18,11 @@ export function createUsage({ clock, store, log, incarnation, flushMs }: UsagePa
   const keeper = createUsageKeeper({
     clock,
     store,
-    onFailed: (err) => log.warn({ err }, "days of usage could not be set or removed; it is tried again"),
+    onFailed: (err) => log.warn({ err }, "old usage could not be removed; it is tried again"),
   });
   const writer = createUsageWriter({
     pending,
     store,
-    onWritten: keeper.written,
     onFailed: (err) => log.warn({ err }, "usage could not be written; it is kept for the next write"),
     onLost: (requests) =>
       log.warn({ requests }, "usage was not counted: too many keys were used at once, or the store is away"),
@@ -33,13 +32,13 @@ export function createUsage({ clock, store, log, incarnation, flushMs }: UsagePa
   return {
     count,
     runEnded: createCountRuns(pending, () => clock.unixMs()),
-    read: createReadUsage({ store, pending, nowMs: () => clock.unixMs() }),
+    read: createReadUsage(store, writer.flush),
     /** Lets go of what a deleted key has, and counts no run of it that ends later. */
     keyDeleted: pending.forgetKey,
     /** Deletes the counts of a team. Calls `before` before each write. */
     async deleteOfTeam(teamId: string, before: () => void): Promise<void> {
-      // A write that runs may hold counts of the team.
       pending.forget(teamId);
+      // A write that runs may hold counts of the team.
       await writer.flush();
       const all = { beforeMs: Number.MAX_SAFE_INTEGER, limit: usageBounds.removedAtOnce };
       for (const remove of [store.deleteHours, store.deleteDays]) {
@@ -47,7 +46,7 @@ export function createUsage({ clock, store, log, incarnation, flushMs }: UsagePa
         while ((await remove(teamId, all)) > 0);
       }
     },
-    /** Starts to write, to set days, and to remove what is old. */
+    /** Starts to write, and to remove what is old. */
     start(): void {
       writer.start();
       keeper.start();
@@ -92,45 +91,47 @@ export function createCountRuns(usage: Pick<CountUsage, "ran">, unixMs: () => nu
 
 /**
  * Writes what a process counts, off the path of requests, and never rejects. Where a write fails,
- * `onFailed` is called, and its counts go into the next one: a count is the whole of its hour, so
- * it does not matter whether the store has it already.
+ * `onFailed` is called, and the next write begins with the same batch: the store may have it.
  */
 export function createUsageWriter(parts: {
   readonly pending: PendingUsage;
-  readonly store: Pick<UsageStore, "recordHours">;
-  /** Called with the hours of each write that has succeeded. */
-  readonly onWritten: (hours: readonly UsageHour[]) => void;
+  readonly store: Pick<UsageStore, "add">;
   readonly onFailed: (cause: unknown) => void;
   /** Called with the number of counts that there was no room for. */
   readonly onLost: (counts: number) => void;
   readonly flushMs?: number;
 }) {
-  const { pending, store, onWritten, onFailed, onLost, flushMs = usageBounds.flushMs } = parts;
+  const { pending, store, onFailed, onLost, flushMs = usageBounds.flushMs } = parts;
 
   async function write(): Promise<void> {
     const lost = pending.takeLost();
     if (lost > 0) onLost(lost);
-    const hours = pending.take();
-    for (let start = 0; start < hours.length; start += usageBounds.countsPerWriteMax) {
-      const some = hours.slice(start, start + usageBounds.countsPerWriteMax);
-      try {
-        await store.recordHours(some);
-      } catch (cause) {
-        pending.giveBack(hours.slice(start));
-        onFailed(cause);
-        return;
-      }
-      onWritten(some);
+    try {
+      await writeBatches();
+      pending.seal();
+      await writeBatches();
+    } catch (cause) {
+      onFailed(cause);
+    }
+  }
+
+  async function writeBatches(): Promise<void> {
+    for (let batch = pending.batch(); batch; batch = pending.batch()) {
+      await store.add(batch);
+      pending.written();
       await setImmediate();
     }
-    pending.written();
   }
 
   const writes = createRepeatedWork(write, flushMs);
   return {
     start: writes.start,
-    /** Writes what has changed since the last write. */
-    flush: writes.run,
+    /** Writes all that was counted before. */
+    async flush(): Promise<void> {
+      // One that is under way may have begun before the last count.
+      await writes.run();
+      await writes.run();
+    },
     /** Stops the timer and writes what is left. */
     async close() {
       await writes.stop();

@@ -19,11 +19,12 @@ export function createUsageRecorder(): UsageRecorder {
     async record(keyId, counts) {
       const today = Math.floor(Date.now() / dayMs);
       const hours = counts.map((acceptedCount, index) => ({
-        ...{ teamId: "demo", keyId, incarnation: "weeks-ago" },
+        ...{ teamId: "demo", keyId },
         startTimeMs: (today - counts.length + 1 + index) * dayMs,
         ...{ acceptedCount, limitedCount: 0, failedCount: 0, appMs: acceptedCount },
       }));
-      await usage?.recordHours(hours.filter((hour) => hour.acceptedCount > 0));
+      const counted = hours.filter((hour) => hour.acceptedCount > 0);
+      await usage?.add({ incarnation: `weeks-ago-${keyId}`, number: 1, hours: counted });
     },
   };
 }

@@ -413,10 +413,10 @@ export const mutants: readonly Mutant[] = [
     test: "test/api/audit-life.test.ts",
   },
   {
-    fault: "usage that is held and written counts twice",
-    file: "src/usage/get-usage.ts",
-    text: "store.hours({ ...query, except: pages })",
-    by: "store.hours({ ...query, except: [] })",
+    fault: "a batch of usage whose answer was lost is written under a new number",
+    file: "src/usage/pending-usage.ts",
+    text: "batch: (): UsageBatch | undefined => batches[0],",
+    by: "batch: (): UsageBatch | undefined => batches[0] && { ...batches[0], number: ++number },",
     test: "test/usage/usage.test.ts",
   },
   {

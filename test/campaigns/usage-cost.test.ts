@@ -2,12 +2,18 @@ import { PerformanceObserver } from "node:perf_hooks";
 import { setImmediate } from "node:timers/promises";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { connectMongo } from "#src/store/mongo/connection.ts";
-import { collectionsOf } from "#src/store/mongo/documents.ts";
-import { fieldsOf, placeOf } from "#src/store/mongo/usage-store.ts";
+import { collectionsOf, type UsageDayDocument, type UsageHoursDocument } from "#src/store/mongo/documents.ts";
+import { dayDocumentOf, hourDocumentOf } from "#src/store/mongo/usage-store.ts";
 import { createReadUsage } from "#src/usage/get-usage.ts";
 import { createPendingUsage } from "#src/usage/pending-usage.ts";
-import { createCountRuns } from "#src/usage/usage.ts";
-import { dayMs, hourMs, type UsageHour, type UsageStore } from "#src/usage/usage-store.ts";
+import { createCountRuns, createUsageWriter } from "#src/usage/usage.ts";
+import {
+  dayMs,
+  hourMs,
+  type UsageCounts,
+  type UsageRecord,
+  type UsageStore,
+} from "#src/usage/usage-store.ts";
 import { campaignSize, figure } from "../harness/campaigns.ts";
 import { createMongoDatabases } from "../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../harness/needs.ts";
@@ -20,24 +26,26 @@ const fromMs = todayMs - (days - 1) * dayMs;
 const keyIds = Array.from({ length: 50 }, (_, n) => `7k3f0m9x2a4c6e8g1j5n7p${n + 10}`);
 const incarnations = ["i1", "i2", "i3"];
 
-/** Counts of over 10 million requests in 35 days, day by day. */
-function* daysOfHours(firstMs = fromMs): Generator<UsageHour[]> {
-  for (let startMs = firstMs; startMs <= todayMs; startMs += dayMs) {
-    yield Array.from({ length: 24 }, (_, hour) => startMs + hour * hourMs).flatMap((startTimeMs) =>
-      keyIds.flatMap((keyId) =>
-        incarnations.map((incarnation) => ({
-          ...{ teamId: "t", keyId, startTimeMs, incarnation },
-          ...{ acceptedCount: 80, limitedCount: 2, failedCount: 1, appMs: 1_234 },
-        })),
-      ),
-    );
-  }
+const ofProcess = { acceptedCount: 80, limitedCount: 2, failedCount: 1, appMs: 1_234 };
+const ofAll = { acceptedCount: 240, limitedCount: 6, failedCount: 3, appMs: 3_702 };
+
+/** The hours of a day, with these counts. In 35 days they are over 10 million requests. */
+function hoursOf(startMs: number, counts: UsageCounts): UsageRecord[] {
+  return Array.from({ length: 24 }, (_, hour) => startMs + hour * hourMs).flatMap((startTimeMs) =>
+    keyIds.map((keyId) => ({ teamId: "t", keyId, startTimeMs, ...counts })),
+  );
+}
+
+function* daysFrom(firstMs: number): Generator<number> {
+  for (let startMs = firstMs; startMs <= todayMs; startMs += dayMs) yield startMs;
 }
 
 async function queryTimes(store: UsageStore): Promise<string> {
   const pending = createPendingUsage({ incarnation: "reader" });
   for (const keyId of keyIds) pending.accepted("t", keyId, todayMs + 23 * hourMs);
-  const read = createReadUsage({ store, pending, nowMs: () => todayMs + 23 * hourMs });
+  const onFailed = (cause: unknown) => expect.unreachable(String(cause));
+  const writer = createUsageWriter({ pending, store, onFailed, onLost: onFailed });
+  const read = createReadUsage(store, writer.flush);
   const endMs = todayMs + dayMs;
   const queries = {
     "a team's 24 hours": { stepMs: hourMs, fromMs: endMs - dayMs },
@@ -62,14 +70,14 @@ async function queryTimes(store: UsageStore): Promise<string> {
   return words.join(", ");
 }
 
-async function setDays(store: UsageStore): Promise<void> {
-  for (let startMs = fromMs; startMs < todayMs; startMs += dayMs) await store.setDay("t", startMs);
-}
-
 test("in the embedded store, the usage of 10 million requests is read whole", async () => {
   const { usage } = await openTestStores();
-  for (const hours of daysOfHours()) await usage.recordHours(hours);
-  await setDays(usage);
+  let number = 0;
+  for (const startMs of daysFrom(fromMs)) {
+    number++;
+    const hours = hoursOf(startMs, ofProcess);
+    for (const incarnation of incarnations) await usage.add({ incarnation, number, hours });
+  }
   figure("embedded store", await queryTimes(usage));
 });
 
@@ -86,30 +94,23 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     onTestFinished(() => stores.close());
     const { client, db } = await connectMongo(uri, { selectionMsMax: 20_000, socketMsMax: 20_000 });
     onTestFinished(() => client.close());
-    const firstMs = todayMs - (mongoDays - 1) * dayMs;
-    for (const hours of daysOfHours(firstMs)) {
-      // What `recordHours` would make of them, hour by hour.
-      const documents = new Map<
-        string,
-        ReturnType<typeof placeOf> & { readonly made: number; readonly writes: number }
-      >();
-      for (const hour of hours) {
-        const place = placeOf(hour);
-        documents.set(place._id, {
-          ...place,
-          ...documents.get(place._id),
-          ...fieldsOf(hour),
-          made: 1,
-          writes: 1,
-        });
-      }
-      await collectionsOf(db).usageHours.insertMany([...documents.values()]);
-      const [{ startTimeMs }] = hours as [UsageHour];
-      if (startTimeMs < todayMs) await stores.usage.setDay("t", startTimeMs);
+    const { usageHours, usageDays } = collectionsOf(db);
+    for (const startMs of daysFrom(todayMs - (mongoDays - 1) * dayMs)) {
+      // What `add` would make of them, hour by hour.
+      const hours = hoursOf(startMs, ofAll);
+      await usageHours.insertMany(documentsOf(hours.map(hourDocumentOf)) as UsageHoursDocument[]);
+      const days = hours.slice(0, keyIds.length).map(dayDocumentOf);
+      await usageDays.insertMany(documentsOf(days) as UsageDayDocument[]);
     }
     figure("MongoDB", await queryTimes(stores.usage));
   });
 });
+
+function documentsOf(parts: readonly ReturnType<typeof hourDocumentOf>[]): object[] {
+  return [...Map.groupBy(parts, ({ _id }) => _id)].map(([_id, ofDocument]) =>
+    Object.assign({ _id }, ...ofDocument.flatMap(({ place, counts }) => [place, counts])),
+  );
+}
 
 describe("to count a request and its run", () => {
   const pending = createPendingUsage({ incarnation: "one" });

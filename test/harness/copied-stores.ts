@@ -102,19 +102,18 @@ async function writeFamilies({ keys }: Stores, secretVersion: string): Promise<v
 
 const usageDayMs = 19_700 * 86_400_000;
 
-/** Two hours of one day, of two incarnations, and the day. */
+/** Two hours of one day, of two processes, and the day. */
 async function writeUsage({ usage }: Stores): Promise<void> {
   const counts = { acceptedCount: 5, limitedCount: 0, failedCount: 2, appMs: 1_234 };
   const place = { teamId: "acme", keyId: "key000000", startTimeMs: usageDayMs + 3_600_000 };
-  await usage.recordHours([
-    { ...place, incarnation: "one", ...counts },
-    { ...place, incarnation: "two", ...counts, limitedCount: 9 },
-    { ...place, incarnation: "one", ...counts, startTimeMs: usageDayMs + 7_200_000, acceptedCount: 1 },
-    { ...place, incarnation: "one", ...counts, teamId: "beta", keyId: families.old },
-    { ...place, incarnation: "one", ...counts, teamId: "beta", keyId: families.successor },
-  ]);
-  await usage.setDay("acme", usageDayMs);
-  await usage.setDay("beta", usageDayMs);
+  const hours = [
+    { ...place, ...counts },
+    { ...place, ...counts, startTimeMs: usageDayMs + 7_200_000, acceptedCount: 1 },
+    { ...place, ...counts, teamId: "beta", keyId: families.old },
+    { ...place, ...counts, teamId: "beta", keyId: families.successor },
+  ];
+  await usage.add({ incarnation: "one", number: 1, hours });
+  await usage.add({ incarnation: "two", number: 1, hours: [{ ...place, ...counts, limitedCount: 9 }] });
 }
 
 /** Half of them are revoked, some were made with a request id, and some are restricted. */
@@ -204,11 +203,11 @@ export async function everyKind(
     events: await audit.list({ limit: 100 }),
     serviceTokens: await serviceTokens.list({ limit: 100, includeRevoked: true }),
     secretVersions: [await keys.secretVersions(), await serviceTokens.secretVersions()],
-    hours: byTime(await usage.hours({ ...usageOf("acme"), except: [] })),
+    hours: byTime(await usage.hours(usageOf("acme"))),
     days: await usage.days(usageOf("acme")),
     ofPair: await Promise.all(
       [families.old, families.successor].map(async (keyId) => ({
-        hours: await usage.hours({ ...usageOf("beta"), keyId, except: [] }),
+        hours: await usage.hours({ ...usageOf("beta"), keyId }),
         days: await usage.days({ ...usageOf("beta"), keyId }),
       })),
     ),

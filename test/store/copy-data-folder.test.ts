@@ -55,8 +55,8 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     const target = await openMongoForTest({ uri });
     expect(await everyKind(target, sizes)).toEqual(expected);
     const client = new MongoClient(uri);
-    // So that a month is soon read.
-    const days = await collectionsOf(client.db()).usageDayHours.countDocuments();
+    // So that a month is soon read: the two hours of a day share one.
+    const days = await collectionsOf(client.db()).usageHours.countDocuments();
     expect(days).toBeGreaterThan(1);
     await client.close();
 

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createReadUsage } from "#src/usage/get-usage.ts";
-import { createPendingUsage } from "#src/usage/pending-usage.ts";
+import { createPendingUsage, type PendingUsage } from "#src/usage/pending-usage.ts";
 import { createCountRuns, createUsageWriter } from "#src/usage/usage.ts";
 import { createUsageKeeper } from "#src/usage/usage-keeper.ts";
-import { dayMs, hourMs, type UsageHour, type UsageStore } from "#src/usage/usage-store.ts";
+import { dayMs, hourMs, type UsageRecord, type UsageStore, usageBounds } from "#src/usage/usage-store.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { openTestStores } from "./open-test-stores.ts";
 
@@ -17,8 +17,8 @@ function processOn(store: UsageStore, incarnation: string, unixMs = midnightMs +
   const failures: unknown[] = [];
   const onFailed = (cause: unknown) => void failures.push(cause);
   const keeper = createUsageKeeper({ clock, store, onFailed });
-  const writer = createUsageWriter({ pending, store, onWritten: keeper.written, onFailed, onLost: onFailed });
-  const read = createReadUsage({ store, pending, nowMs: clock.unixMs });
+  const writer = createUsageWriter({ pending, store, onFailed, onLost: onFailed });
+  const read = createReadUsage(store, writer.flush);
   return {
     clock,
     pending,
@@ -37,21 +37,35 @@ function processOn(store: UsageStore, incarnation: string, unixMs = midnightMs +
   };
 }
 
-/** The store, whose writes fail as often as `failing` says, each after it was made. */
+/**
+ * The store, whose writes fail as often as `failing` says, each after it was made. As its contract
+ * demands, a batch that is repeated is not added twice.
+ */
 function losingAnswers(store: UsageStore): { store: UsageStore; fail: (times: number) => void } {
   let failing = 0;
+  const added = new Map<string, number>();
   return {
     fail: (times) => {
       failing = times;
     },
     store: {
       ...store,
-      async recordHours(hours) {
-        await store.recordHours(hours);
+      async add(batch) {
+        const { incarnation, number } = batch;
+        if (added.get(incarnation) !== number) await store.add(batch);
+        added.set(incarnation, number);
         if (failing-- > 0) throw new Error("the answer was lost");
       },
     },
   };
+}
+
+/** What is to be written now. */
+function taken(pending: PendingUsage): readonly UsageRecord[] {
+  pending.seal();
+  const { hours = [] } = pending.batch() ?? {};
+  pending.written();
+  return hours;
 }
 
 test("what is counted is read at once, is written once, and counts no twice while and after it is written", async () => {
@@ -64,11 +78,16 @@ test("what is counted is read at once, is written once, and counts no twice whil
   await writing;
   expect(await one.counts()).toEqual(new Map([[10, 1]]));
   one.accept("k", 2);
-  expect(await one.counts()).toEqual(new Map([[10, 3]]));
   expect(await processOn(usage, "two").counts()).toEqual(new Map([[10, 1]]));
+  const begun = one.writer.flush();
+  one.accept("k", 1);
+  // Also what was counted while a write was under way.
+  expect(await one.counts()).toEqual(new Map([[10, 4]]));
+  await begun;
+  one.accept("k", 1);
   await one.writer.close();
-  expect(await processOn(usage, "two").counts()).toEqual(new Map([[10, 3]]));
-  expect(one.pending.take()).toEqual([]);
+  expect(await processOn(usage, "two").counts()).toEqual(new Map([[10, 5]]));
+  expect(taken(one.pending)).toEqual([]);
 });
 
 test("a write whose answer was lost is repeated, and counts nothing twice", async () => {
@@ -76,14 +95,14 @@ test("a write whose answer was lost is repeated, and counts nothing twice", asyn
   const losing = losingAnswers(usage);
   const one = processOn(losing.store, "one");
   one.accept("k", 3);
-  losing.fail(2);
+  losing.fail(4);
   await one.writer.flush();
   one.accept("k", 1);
   await one.writer.flush();
-  expect(one.failures.length).toBe(2);
+  expect(one.failures.length).toBe(4);
   expect(await one.counts()).toEqual(new Map([[10, 4]]));
   await one.writer.flush();
-  expect(one.failures.length).toBe(2);
+  expect(one.failures.length).toBe(4);
   expect(await processOn(usage, "other").counts()).toEqual(new Map([[10, 4]]));
 });
 
@@ -98,7 +117,6 @@ test("two incarnations are summed, hours stand for themselves, and a clock that 
   one.clock.advance(1);
   one.accept("k", 2);
   await one.writer.flush();
-  // The page of the first hour is gone by now.
   one.clock.stepWall(-hourMs);
   one.accept("k", 4);
   await one.writer.flush();
@@ -115,41 +133,39 @@ test("past the bound a further key is not counted, which is told, and those that
   for (const key of ["a", "b", "c", "a"]) pending.accepted("t", key, midnightMs);
   expect(pending.takeLost()).toBe(1);
   expect(pending.takeLost()).toBe(0);
-  expect(pending.take().map(({ keyId, acceptedCount }) => [keyId, acceptedCount])).toEqual([
+  expect(taken(pending).map(({ keyId, acceptedCount }) => [keyId, acceptedCount])).toEqual([
     ["a", 2],
     ["b", 1],
   ]);
+  pending.accepted("t", "c", midnightMs);
+  expect([taken(pending).length, pending.takeLost()]).toEqual([1, 0]);
 });
 
-test("a full page goes once it is written, and its keys go on in another one that counts from 0", async () => {
+test("more counts than one write may have are written in several, each under its own number", async () => {
   const { usage } = await openTestStores();
-  const pending = createPendingUsage({ incarnation: "one", countsMax: 4, pageCountsMax: 2 });
-  const writer = createUsageWriter({
-    ...{ pending, store: usage, onWritten: () => {} },
-    onFailed: (cause) => expect.unreachable(String(cause)),
-    onLost: () => {},
-  });
-  for (const key of ["a", "b", "c", "a", "d", "e", "f"]) {
-    pending.accepted("t", key, midnightMs);
-    await writer.flush();
-  }
-  expect(pending.takeLost()).toBe(0);
-  const [sum] = await usage.hours({ teamId: "t", fromMs: 0, untilMs: midnightMs + hourMs, except: [] });
-  expect(sum?.acceptedCount).toBe(7);
+  const sizes: number[] = [];
+  const add: UsageStore["add"] = (batch) => {
+    sizes.push(batch.hours.length);
+    return usage.add(batch);
+  };
+  const one = processOn({ ...usage, add }, "one");
+  const most = usageBounds.countsPerWriteMax;
+  for (let n = 0; n < most + 1; n++) one.accept(`k${n}`);
+  expect(await one.counts()).toEqual(new Map([[10, most + 1]]));
+  expect(sizes).toEqual([most, 1]);
 });
 
 test("a store that is away for long holds back no more than the bound, and gets all that was counted", async () => {
   const { usage } = await openTestStores();
   let isAway = true;
-  const recordHours: UsageStore["recordHours"] = (hours) =>
-    isAway ? Promise.reject(new Error("away")) : usage.recordHours(hours);
-  const one = processOn({ ...usage, recordHours }, "one");
+  const add: UsageStore["add"] = (batch) => (isAway ? Promise.reject(new Error("away")) : usage.add(batch));
+  const one = processOn({ ...usage, add }, "one");
   for (let hour = 0; hour < 30; hour++) {
     one.accept("k", hour + 1);
     await one.writer.flush();
     one.clock.advance(hourMs);
   }
-  expect(one.failures.length).toBe(30);
+  expect(one.failures.length).toBe(60);
   isAway = false;
   await one.writer.flush();
   const counts = await processOn(usage, "other", one.clock.unixMs()).counts();
@@ -165,12 +181,15 @@ test("runs count in the hour in which they end; those that the app failed, and n
   for (const reason of ["OK", "APP_BUSY", "CANCELLED", "UNAVAILABLE", "INTERNAL"] as const) {
     countRun(run, reason, 0.3);
   }
-  const counts = { acceptedCount: 0, limitedCount: 0, failedCount: 3, appMs: 302 };
-  const place = { teamId: "t", keyId: "k", startTimeMs: midnightMs + hourMs, incarnation: "one" };
-  expect(pending.take()).toEqual([{ ...place, ...counts }]);
+  const counts = { acceptedCount: 0, limitedCount: 0, failedCount: 3, appMs: 301 };
+  const place = { teamId: "t", keyId: "k", startTimeMs: midnightMs + hourMs };
+  expect(taken(pending)).toEqual([{ ...place, ...counts }]);
+  // Half a millisecond was left, and goes into the next count.
+  countRun(run, "OK", 0.7);
+  expect(taken(pending)).toEqual([{ ...place, ...counts, failedCount: 0, appMs: 1 }]);
 });
 
-test("days are set from their hours, by any instance and as often as it likes, and late counts reach them", async () => {
+test("a day has all of its hours at once, from every instance, and what comes late", async () => {
   const { usage } = await openTestStores();
   const [one, two] = [processOn(usage, "one"), processOn(usage, "two")];
   for (const each of [one, two]) {
@@ -185,19 +204,14 @@ test("days are set from their hours, by any instance and as often as it likes, a
     [1, 4],
   ]);
   expect(await one.counts(dayMs)).toEqual(counts);
-  await Promise.all([one.keeper.keep(), two.keeper.keep()]);
-  await one.keeper.keep();
-  expect(await usage.newestDay("t")).toBe(midnightMs);
-  expect(await one.counts(dayMs)).toEqual(counts);
   expect(await one.counts(dayMs, { keyId: "l" })).toEqual(new Map([[1, 4]]));
-  // An instance whose store was away for days: its hours come after their day was set.
+  // An instance whose store was away for days.
   one.clock.advance(5 * dayMs);
+  await one.keeper.keep();
   const late = processOn(usage, "late");
   late.accept("k", 10);
   late.clock.advance(6 * dayMs);
-  await one.keeper.keep();
   await late.writer.flush();
-  await late.keeper.keep();
   expect(await one.counts(dayMs)).toEqual(new Map([...counts, [0, 16]]));
   expect(one.failures).toEqual([]);
 });
@@ -209,16 +223,15 @@ test("hours go after 35 days and days after 13 months; a day says the same befor
   for (let day = 0; day < 40; day++) {
     one.accept("k", day + 1);
     await one.writer.flush();
-    // In one night of two nobody is there to set the day.
-    if (day % 2 === 0) await one.keeper.keep();
+    await one.keeper.keep();
     const [count] = [...(await one.counts(dayMs))].filter(([n]) => n === Math.max(0, day - 36));
     seen.push((count?.[1] ?? 0) - Math.max(0, day - 36));
     one.clock.advance(dayMs);
   }
   expect(new Set(seen)).toEqual(new Set([1]));
   await one.keeper.keep();
-  expect(await usage.daysWithHours("t")).toEqual(
-    Array.from({ length: 35 }, (_, n) => midnightMs + (n + 5) * dayMs),
+  expect([...(await one.counts()).keys()].toSorted((a, b) => a - b)).toEqual(
+    Array.from({ length: 35 }, (_, n) => (n + 5) * 24 + 10),
   );
   expect([...(await one.counts(dayMs)).entries()].toSorted(([a], [b]) => a - b)).toEqual(
     Array.from({ length: 40 }, (_, day) => [day, day + 1]),
@@ -230,21 +243,21 @@ test("hours go after 35 days and days after 13 months; a day says the same befor
   expect(one.failures).toEqual([]);
 });
 
-test("what is not set or removed because the store failed is done the next time", async () => {
+test("what is not removed because the store failed is removed the next time", async () => {
   const { usage } = await openTestStores();
   let isAway = true;
-  const setDay: UsageStore["setDay"] = (...day) =>
-    isAway ? Promise.reject(new Error("away")) : usage.setDay(...day);
-  const one = processOn({ ...usage, setDay }, "one");
+  const deleteHours: UsageStore["deleteHours"] = (...order) =>
+    isAway ? Promise.reject(new Error("away")) : usage.deleteHours(...order);
+  const one = processOn({ ...usage, deleteHours }, "one");
   one.accept("k", 3);
   await one.writer.flush();
   one.clock.advance(40 * dayMs);
   await one.keeper.keep();
   expect(one.failures.length).toBe(1);
-  expect(await usage.daysWithHours("t")).toEqual([midnightMs]);
+  expect(await one.counts()).toEqual(new Map([[10, 3]]));
   isAway = false;
   await one.keeper.keep();
-  expect(await usage.daysWithHours("t")).toEqual([]);
+  expect(await one.counts()).toEqual(new Map());
   expect(await one.counts(dayMs)).toEqual(new Map([[0, 3]]));
 });
 
@@ -295,9 +308,6 @@ test("whatever fails, repeats, restarts and passes, hours and days are what a pl
       const add = (place: string, times: number) => naive.set(place, (naive.get(place) ?? 0) + times);
       for (const step of all) {
         if (step.kind === "pass") {
-          // A process writes every few seconds. What one had pending for days would count only once
-          // it is written: the days are set by then.
-          if (step.ms > hourMs) for (const { writer } of processes) await writer.flush();
           nowMs += step.ms;
           for (const { clock } of processes) clock.advance(step.ms);
           continue;
@@ -350,9 +360,15 @@ test("what a deleted team has is let go of", () => {
   pending.accepted("t", "b", midnightMs);
   pending.forget("gone");
   pending.accepted("t", "c", midnightMs);
-  const keys = (hours: readonly UsageHour[]) => hours.map(({ keyId }) => keyId);
-  expect(keys(pending.take())).toEqual(["b", "c"]);
+  const keys = () => taken(pending).map(({ keyId }) => keyId);
+  expect(keys()).toEqual(["b", "c"]);
   expect(pending.takeLost()).toBe(0);
+  // Also of what could not be written yet.
+  pending.accepted("gone", "a", midnightMs);
+  pending.accepted("t", "b", midnightMs);
+  pending.seal();
+  pending.forget("gone");
+  expect(pending.batch()?.hours.map(({ keyId }) => keyId)).toEqual(["b"]);
 });
 
 test("a run of a deleted key counts nothing when it ends, up to the bound of deleted keys", () => {
@@ -361,7 +377,7 @@ test("a run of a deleted key counts nothing when it ends, up to the bound of del
   pending.accepted("t", "a", midnightMs);
   for (const keyId of ["a", "b"]) pending.forgetKey(keyId);
   for (const keyId of ["a", "b", "c"]) ran(keyId);
-  const keys = () => pending.take().map(({ keyId }) => keyId);
+  const keys = () => taken(pending).map(({ keyId }) => keyId);
   expect(keys()).toEqual(["c"]);
   pending.forgetKey("d");
   for (const keyId of ["a", "b", "d"]) ran(keyId);

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Db } from "mongodb";
+import type { AnyBulkWriteOperation, Db } from "mongodb";
 import type { z } from "zod";
 import { bounds } from "../../bounds.ts";
 import { type AloneParts, type InstanceGuard, serveAlone } from "../../fleet/alone.ts";
@@ -14,7 +14,7 @@ import { prepareDatabase, requireKnownSchema } from "./schema.ts";
 import { serviceTokenDocumentOf } from "./service-token-store.ts";
 import { createStoreCall, isDuplicate, type StoreCall, whileHolding } from "./store-call.ts";
 import { memberIdOf } from "./team-store.ts";
-import { createUsageStore, dayIdOf, fieldsOf, placeOf } from "./usage-store.ts";
+import { dayDocumentOf, hourDocumentOf } from "./usage-store.ts";
 
 /**
  * A database of MongoDB that takes a copy. It is locked meanwhile, as by an instance that serves it
@@ -55,7 +55,7 @@ function targetOf(db: Db, call: StoreCall, copier: string) {
   return {
     /** Adds the records, durable. To be called with the batches in their order. */
     async write(batch: CopiedBatch): Promise<void> {
-      const operations = written(batch).map((document) => ({ insertOne: { document } }));
+      const operations = written(batch).map(batch.name === "usageHours" ? setting : inserting);
       await call(() => collectionOf(db, batch.name).bulkWrite(operations, { ordered: false }));
     },
     /** Whether the store holds these records as they were written. In the same order again. */
@@ -64,12 +64,15 @@ function targetOf(db: Db, call: StoreCall, copier: string) {
       const some = { _id: { $in: documents.map(({ _id }) => _id) } };
       const found = await call(() => collectionOf(db, batch.name).find(some).toArray());
       const byId = new Map(found.map((document) => [document._id, document]));
-      return documents.every((document) => isDeepStrictEqual(byId.get(document._id), document));
+      return documents.every((document) => {
+        const held = byId.get(document._id);
+        const others = batch.name === "usageHours" ? held : {};
+        return isDeepStrictEqual({ ...others, ...document }, held);
+      });
     },
     count: (name: CopiedName): Promise<number> => call(() => collectionOf(db, name).countDocuments()),
     /** Leaves the store to the next start of Keyrun. */
     async finish(): Promise<void> {
-      await moveHours(collectionsOf(db), call);
       // The guard alone is not enough: this process may be frozen after the check of it, for as
       // long as another copier needs to begin anew.
       if (!(await call(() => endCopy(collectionsOf(db), copier)))) throw lostDatabase();
@@ -77,16 +80,14 @@ function targetOf(db: Db, call: StoreCall, copier: string) {
   };
 }
 
-/** Of the days that were set: each hour of a process has a document of its own in a copy. */
-async function moveHours(collections: Collections, call: StoreCall): Promise<void> {
-  const usage = createUsageStore(collections, call);
-  for (let teamId = await usage.teamAfter(""); teamId !== undefined; teamId = await usage.teamAfter(teamId)) {
-    const newestMs = (await usage.newestDay(teamId)) ?? Number.NEGATIVE_INFINITY;
-    for (const startMs of await usage.daysWithHours(teamId)) {
-      if (startMs <= newestMs) await usage.setDay(teamId, startMs);
-    }
-  }
-}
+type Operation = AnyBulkWriteOperation<CopiedDocument>;
+
+const inserting = (document: CopiedDocument): Operation => ({ insertOne: { document } });
+
+/** The hours of a day share a document. */
+const setting = ({ _id, ...fields }: CopiedDocument): Operation => ({
+  updateOne: { filter: { _id }, update: { $set: fields }, upsert: true },
+});
 
 /** From here on, no Keyrun starts on the database until the copy is whole. */
 async function takeEmpty(db: Db, call: StoreCall, copier: string): Promise<void> {
@@ -107,9 +108,7 @@ async function takeEmpty(db: Db, call: StoreCall, copier: string): Promise<void>
   }
   if (!(await call(() => beginCopy(collections, { seen, copier })))) throw lostDatabase();
   if (!isCutOff) return;
-  for (const name of [...copiedNames, "usageDayHours"] as const) {
-    await call(() => collectionOf(db, name).deleteMany({}));
-  }
+  for (const name of copiedNames) await call(() => collectionOf(db, name).deleteMany({}));
 }
 
 /**
@@ -153,7 +152,7 @@ interface CopiedDocument {
   readonly [field: string]: unknown;
 }
 
-function collectionOf(db: Db, name: CopiedName | "sessions" | "usageDayHours") {
+function collectionOf(db: Db, name: CopiedName | "sessions") {
   return db.collection<CopiedDocument>(name);
 }
 
@@ -207,14 +206,14 @@ const documentOf: Readonly<Record<CopiedName, (record: unknown, slots: Slots) =>
     ...run,
     textExpireTimeMs: run.textBytes !== null && run.textBytes > 0 ? run.expireTimeMs : null,
   })),
-  // Each record has a document of its own: the hours of a day don't share one here.
-  usageHours: of(copiedShapes.usageHours, (hour) => {
-    const place = placeOf(hour);
-    return { ...place, _id: `${place._id}@${hour.startTimeMs}`, ...fieldsOf(hour), writes: 1 };
-  }),
-  usageDays: of(copiedShapes.usageDays, (day) => ({ _id: dayIdOf(day), ...day })),
+  usageHours: of(copiedShapes.usageHours, (hour) => documentIn(hourDocumentOf(hour))),
+  usageDays: of(copiedShapes.usageDays, (day) => documentIn(dayDocumentOf(day))),
   auditEvents: of(copiedShapes.auditEvents, withId),
 };
+
+function documentIn({ _id, place, counts }: ReturnType<typeof hourDocumentOf>): CopiedDocument {
+  return { _id, ...place, ...counts };
+}
 
 function of<Copied>(
   shape: z.ZodType<Copied>,

@@ -12,7 +12,7 @@ import { runRecord } from "../../run/kept/run-store.ts";
 import { serviceTokenRecord } from "../../service-tokens/service-token-store.ts";
 import { sessionRecord, userRecord } from "../../sign-in/sign-in-store.ts";
 import { memberRecord, teamRecord } from "../../teams/team-store.ts";
-import type { UsageDay } from "../../usage/usage-store.ts";
+import type { UsageRecord } from "../../usage/usage-store.ts";
 import { appShape } from "../records.ts";
 import type { ControlDocument } from "./control-document.ts";
 
@@ -80,39 +80,22 @@ export interface RunDocument extends z.infer<typeof runDocument> {
   readonly textExpireTimeMs: number | null;
 }
 
-/**
- * What one incarnation has counted for a key on a day, as `usage-store.ts` describes its counts.
- */
-export interface UsageHoursDocument {
+/** The last batch of each process that was added to a document of usage. */
+interface Added {
+  readonly by?: Readonly<Record<string, number>>;
+}
+
+/** What was counted for a key on a day, as `usage-store.ts` describes its counts. */
+export interface UsageHoursDocument extends Added {
   readonly _id: string;
   readonly teamId: string;
   readonly keyId: string;
   readonly dayMs: number;
-  readonly incarnation: string;
-  /** Distinguishes it from one of the same id that was moved. */
-  readonly made: number;
-  /** How often it was written. */
-  readonly writes: number;
   readonly [count: `${"a" | "l" | "f" | "t"}${number}`]: number;
 }
 
-export interface UsageDayDocument extends UsageDay {
+export interface UsageDayDocument extends UsageRecord, Added {
   readonly _id: string;
-}
-
-/** What all incarnations have counted for a key on a day that is over. */
-export interface UsageDayHoursDocument {
-  readonly _id: string;
-  readonly teamId: string;
-  readonly keyId: string;
-  readonly dayMs: number;
-  /** How often it was written. */
-  readonly moves: number;
-  /**
-   * By the incarnation, an array for each hour, `[hour, accepted, limited, failed, appMs]`. It is
-   * JSON in one text: as arrays of its own it takes the server ten times as long.
-   */
-  readonly hours: string;
 }
 
 export const auditDocument = auditRecord.omit({ id: true }).extend({ _id: id });
@@ -147,7 +130,6 @@ export interface Collections {
   readonly runs: Collection<RunDocument>;
   readonly usageHours: Collection<UsageHoursDocument>;
   readonly usageDays: Collection<UsageDayDocument>;
-  readonly usageDayHours: Collection<UsageDayHoursDocument>;
   readonly auditEvents: Collection<AuditDocument>;
   readonly instances: Collection<InstanceDocument>;
   readonly control: Collection<ControlDocument>;
@@ -167,7 +149,6 @@ export function collectionsOf(db: Db): Collections {
     runs: db.collection("runs"),
     usageHours: db.collection("usageHours"),
     usageDays: db.collection("usageDays"),
-    usageDayHours: db.collection("usageDayHours"),
     auditEvents: db.collection("auditEvents"),
     instances: db.collection("instances"),
     control: db.collection("control"),

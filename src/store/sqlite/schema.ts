@@ -92,7 +92,7 @@ const schema = `
   CREATE INDEX run_texts_by_expiry ON runs (team_id, expire_time_ms) WHERE text_bytes > 0;
 
   -- How keys are used. The keys of the tables are in the order in which a team's time is read.
-  CREATE TABLE usage_hours (${columns(copiedShapes.usageHours)}, PRIMARY KEY (team_id, start_time_ms, key_id, incarnation)) STRICT, WITHOUT ROWID;
+  CREATE TABLE usage_hours (${columns(copiedShapes.usageHours)}, PRIMARY KEY (team_id, start_time_ms, key_id)) STRICT, WITHOUT ROWID;
   CREATE INDEX usage_hours_by_key ON usage_hours (team_id, key_id, start_time_ms);
   CREATE TABLE usage_days (${columns(copiedShapes.usageDays)}, PRIMARY KEY (team_id, start_time_ms, key_id)) STRICT, WITHOUT ROWID;
   CREATE INDEX usage_days_by_key ON usage_days (team_id, key_id, start_time_ms);

@@ -19,61 +19,59 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     onTestFinished(stores.close);
     const { client, db } = await connectMongo(uri, { selectionMsMax: 20_000, socketMsMax: 20_000 });
     onTestFinished(() => client.close());
+    const time = { teamId: "t", fromMs: day0, untilMs: day0 + 4 * day };
+    /** The accepted requests of all hours, and of all days. */
     const accepted = async () => {
-      const query = { teamId: "t", fromMs: day0, untilMs: day0 + 4 * day, except: [] };
-      return (await stores.usage.hours(query)).map(({ acceptedCount }) => acceptedCount);
+      const sums = [await stores.usage.hours(time), await stores.usage.days(time)];
+      return sums.map((each) => each.reduce((sum, { acceptedCount }) => sum + acceptedCount, 0));
     };
     return { ...stores, ...collectionsOf(db), accepted };
   }
 
-  const hourOf = (incarnation: string, acceptedCount: number, startTimeMs = day0) => ({
-    ...{ teamId: "t", keyId: "k", startTimeMs, incarnation, acceptedCount },
+  const hourOf = (keyId: string, acceptedCount: number, startTimeMs = day0) => ({
+    ...{ teamId: "t", keyId, startTimeMs, acceptedCount },
     ...{ limitedCount: 0, failedCount: 0, appMs: 0 },
   });
 
-  test("a long time is read from a document for each key and day, and not from those of each process", async () => {
-    const { usage, usageHours, usageDayHours, accepted } = await openUsage();
-    const days = [0, 1, 2, 3].map((n) => day0 + n * day);
-    const processes = ["i1", "i2", "i3"];
-    await usage.recordHours(days.flatMap((startMs) => processes.map((name) => hourOf(name, 1, startMs))));
-    for (const startTimeMs of days.slice(0, 3)) await usage.setDay("t", startTimeMs);
-    expect(await accepted()).toEqual([3, 3, 3, 3]);
-    expect(await usageHours.distinct("dayMs")).toEqual([day0 + 3 * day]);
-    expect(await usageDayHours.countDocuments()).toBe(3);
-    const hours = JSON.stringify({ i1: [[0, 1, 0, 0, 0]], i2: [[0, 1, 0, 0, 0]], i3: [[0, 1, 0, 0, 0]] });
-    expect(await usageDayHours.findOne({ _id: `t/${day0}/k` })).toMatchObject({ dayMs: day0, hours });
+  test("a long time is read from a document for each key and day, whoever has counted", async () => {
+    const { usage, usageHours, accepted } = await openUsage();
+    const hours = [0, 1, 2, 3].flatMap((n) => [0, 5 * hour].map((ms) => hourOf("k", 1, day0 + n * day + ms)));
+    for (const incarnation of ["i1", "i2", "i3"]) await usage.add({ incarnation, number: 1, hours });
+    expect(await accepted()).toEqual([24, 24]);
+    expect(await usageHours.countDocuments()).toBe(4);
   });
 
-  test("what a process writes again after its day was set counts once, and more of it counts", async () => {
-    const { usage, accepted, usageHours } = await openUsage();
-    await usage.recordHours([hourOf("i1", 5), hourOf("i2", 10)]);
-    await usage.setDay("t", day0);
-    await usage.recordHours([hourOf("i1", 5)]);
-    expect(await accepted()).toEqual([15]);
-    await usage.recordHours([hourOf("i1", 7)]);
-    expect(await accepted()).toEqual([17]);
-    await usage.setDay("t", day0);
-    expect([await accepted(), await usageHours.countDocuments()]).toEqual([[17], 0]);
+  test("a batch that is repeated adds what is not there of it, and nothing twice", async () => {
+    const { usage, usageHours, usageDays, accepted } = await openUsage();
+    const batch = { incarnation: "one", number: 1, hours: [hourOf("k", 5), hourOf("l", 7, day0 + hour)] };
+    await usage.add(batch);
+    await usage.add(batch);
+    expect(await accepted()).toEqual([12, 12]);
+    // As if the process had been cut off after some of it.
+    await usageHours.deleteOne({ keyId: "l" });
+    await usageDays.deleteMany({});
+    await usage.add(batch);
+    expect(await accepted()).toEqual([12, 12]);
+    await usage.add({ ...batch, number: 2 });
+    expect(await accepted()).toEqual([24, 24]);
+    // Another process has its own numbers, and takes none of them from the first.
+    await usage.add({ ...batch, incarnation: "two", number: 2 });
+    await usage.add({ ...batch, number: 2 });
+    expect(await accepted()).toEqual([36, 36]);
   });
 
-  test("of instances that set a day at once while hours are written, none loses a count", async () => {
+  test("of processes that make the same documents at once, none loses a count or adds one twice", async () => {
     const uri = databases.createUri();
     const [one, other] = [
       await openUsage({ uri, fleet: true }),
       await openUsage({ uri, fleet: true }),
     ] as const;
-    for (let n = 1; n <= 20; n++) {
-      await one.usage.recordHours(["i1", "i2", "i3"].map((name) => hourOf(name, n)));
-      await Promise.allSettled([
-        one.usage.setDay("t", day0),
-        other.usage.setDay("t", day0),
-        other.usage.recordHours([hourOf("other", n), hourOf("late", n)]),
-      ]);
-      expect(await one.accepted()).toEqual([5 * n]);
+    for (let number = 1; number <= 20; number++) {
+      const hours = [0, 1, 2].map((n) => hourOf(`k${number}-${n}`, 1));
+      const batches = ["i1", "i2", "i3", "i4"].map((incarnation) => ({ incarnation, number, hours }));
+      await Promise.all(batches.map((batch, n) => (n % 2 === 0 ? one : other).usage.add(batch)));
+      await one.usage.add({ incarnation: "i1", number, hours });
+      expect(await one.accepted()).toEqual([12 * number, 12 * number]);
     }
-    await one.usage.setDay("t", day0);
-    expect(await one.usageHours.countDocuments()).toBe(0);
-    const [sum] = await one.usage.days({ teamId: "t", fromMs: day0, untilMs: day0 + day });
-    expect(sum).toMatchObject({ acceptedCount: 100 });
   });
 });
