@@ -118,7 +118,7 @@ const refusals: readonly RunRefusal[] = [
   { reason: "APP_UNREACHABLE", message: { json: { appId: "unreachable", text: "x" } } },
   { reason: "APP_FAILED", text: "fail" },
   { reason: "APP_REFUSED", text: "refuse" },
-  { reason: "APP_TIMEOUT", text: "wait", appTimeoutMs: 1_000 },
+  { reason: "APP_TIMEOUT", text: "wait", appTimeoutMs: 250 },
   { reason: "DEADLINE_EXCEEDED", only: isRpc, text: "wait", timeoutMs: 20 },
   { reason: "CANCELLED", text: "wait", leaves: true },
   { reason: "APP_BUSY", what: "its only slot is taken", text: "x", before: hold },
