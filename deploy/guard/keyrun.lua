@@ -46,7 +46,8 @@ core.register_action("keyrun", { "http-req" }, function(txn, app)
     -- `listen keyrun` of haproxy.cfg, which knows the instances and keeps the connections to them.
     dst = "127.0.0.1:8001",
     headers = headers,
-    timeout = 10000,
+    -- Longer than the section's: after its own, the client would ask three times more.
+    timeout = 15000,
   })
   -- Every answer of Keyrun's has an id. One without is HAProxy's own: no instance is there.
   if not answer or not answer.headers or not answer.headers["x-request-id"] then
