@@ -62,11 +62,17 @@ export function createKeptRunService(parts: {
     if (app && app.teamIds.length > 0 && !app.teamIds.includes(teamId)) throw notFound();
   }
 
-  const rightTo =
+  const rightToRead =
     (key: KeyPrincipal, appId: string): CheckRight =>
     async () => {
       await parts.checkKey(key.keyId);
       await checkApp(key, appId);
+    };
+  const rightToRun =
+    (key: KeyPrincipal, appId: string): CheckRight =>
+    async () => {
+      await parts.checkKey(key.keyId);
+      await parts.findRunnableApp(key, appId);
     };
 
   async function find(runId: string, key: KeyPrincipal): Promise<RunRecord> {
@@ -77,18 +83,11 @@ export function createKeptRunService(parts: {
     return record;
   }
 
-  /** The run at its end, or as it is then; undefined if it is gone. */
-  function waited(record: RunRecord, msMax: number, call: Call): Promise<RunRecord | undefined> {
-    const checkRight = rightTo(keyOf(call), record.appId);
-    return runs.wait(record, { msMax, call, checkRight });
-  }
-
   async function textOf({ id, textBytes }: RunRecord, call: Call): Promise<string | null> {
     return textBytes === null ? null : await readKeptText(call.http, textBytes, () => runs.textOf(id));
   }
 
-  async function messageWithText(record: RunRecord | undefined, call: Call): Promise<RunMessage> {
-    if (!record) throw notFound();
+  async function messageWithText(record: RunRecord, call: Call): Promise<RunMessage> {
     const text = record.state === "succeeded" ? await textOf(record, call) : null;
     const message = messageOf(record);
     if (record.state !== "succeeded") return message;
@@ -97,17 +96,12 @@ export function createKeptRunService(parts: {
     return message;
   }
 
-  async function startOrFind(
+  async function start(
     { app, text }: KeptRunRequest,
-    listed: boolean,
+    { listed, checkRight }: { readonly listed: boolean; readonly checkRight: CheckRight },
     call: Call,
   ): Promise<StartedRun> {
-    const principal = keyOf(call);
-    const { teamId, keyId } = principal;
-    const checkRight = async () => {
-      await parts.checkKey(keyId);
-      await parts.findRunnableApp(principal, app.id);
-    };
+    const { teamId, keyId } = keyOf(call);
     const key = call.http.header(idempotencyHeader);
     const claim = key === undefined ? undefined : claimOf(key, { teamId, appId: app.id, text });
     const runId = parts.newRunId();
@@ -120,10 +114,11 @@ export function createKeptRunService(parts: {
     isOffered: parts.isOffered,
     async runOnce(asked, call) {
       if (!parts.isOffered) refuseIdempotencyKey(call, "Idempotency-Key is turned off here.");
-      const { record, output } = await startOrFind(asked, false, call);
+      const checkRight = rightToRun(keyOf(call), asked.app.id);
+      const { record, output } = await start(asked, { listed: false, checkRight }, call);
       if (output) return { runId: record.id, text: await unlessAborted(output, call.signal) };
       // By then a run that has just begun is over.
-      const found = await waited(record, asked.app.timeoutMs, call);
+      const found = await runs.wait(record, { msMax: asked.app.timeoutMs, call, checkRight });
       if (!found || found.state === "running") throw fail("IDEMPOTENCY_KEY_IN_USE");
       if (found.error) throw refusalOfFault(found.error);
       const text = await textOf(found, call);
@@ -132,12 +127,19 @@ export function createKeptRunService(parts: {
     },
     async start({ waitMs, ...asked }, call) {
       if (!parts.isOffered) throw fail("BACKGROUND_RUNS_OFF");
-      const { record } = await startOrFind(asked, true, call);
-      return await messageWithText(await waited(record, waitMs, call), call);
+      const checkRight = rightToRun(keyOf(call), asked.app.id);
+      const { record } = await start(asked, { listed: true, checkRight }, call);
+      const found = await runs.wait(record, { msMax: waitMs, call, checkRight });
+      // What began with this key was not begun after all.
+      if (!found) throw fail("IDEMPOTENCY_KEY_IN_USE");
+      return await messageWithText(found, call);
     },
     async getRun({ runId, wait }, call) {
       const record = await find(runId, keyOf(call));
-      return { run: await messageWithText(await waited(record, readWait(wait), call), call) };
+      const checkRight = rightToRead(keyOf(call), record.appId);
+      const found = await runs.wait(record, { msMax: readWait(wait), call, checkRight });
+      if (!found) throw notFound();
+      return { run: await messageWithText(found, call) };
     },
     async listRuns(request, call) {
       const key = keyOf(call);
