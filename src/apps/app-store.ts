@@ -1,36 +1,44 @@
 /** An app and where its runs are sent: the record, and the port of the store. */
 
-export type BackendRecord =
-  | { readonly kind: "echo" }
-  | { readonly kind: "http"; readonly url: string; readonly headers: readonly HeaderRecord[] }
-  | { readonly kind: "grpc"; readonly target: string; readonly tls: boolean }
-  /** A service behind a proxy, which asks whether a caller may. It can't be run. */
-  | { readonly kind: "guard" };
+import { z } from "zod";
+import { filled, timeMs, version } from "../base/record-fields.ts";
 
-export interface HeaderRecord {
-  readonly name: string;
+const headerRecord = z.object({
+  name: filled,
   /** May be a credential: never logged, and never part of an answer. */
-  readonly value: string;
-}
+  value: z.string(),
+});
+export type HeaderRecord = Readonly<z.infer<typeof headerRecord>>;
 
-export interface AppRecord {
-  readonly id: string;
-  readonly displayName: string;
-  readonly backend: BackendRecord;
+// A newer instance of a fleet may have added a field, which is ignored.
+const backendRecord = z.discriminatedUnion("kind", [
+  z.object({ kind: z.literal("echo") }),
+  z.object({ kind: z.literal("http"), url: filled, headers: z.array(headerRecord).readonly() }),
+  z.object({ kind: z.literal("grpc"), target: filled, tls: z.boolean() }),
+  /** A service behind a proxy, which asks whether a caller may. It can't be run. */
+  z.object({ kind: z.literal("guard") }),
+]);
+export type BackendRecord = Readonly<z.infer<typeof backendRecord>>;
+
+export const appRecord = z.strictObject({
+  id: filled,
+  displayName: z.string(),
+  backend: backendRecord,
   /** The longest time of a run whose caller waits. */
-  readonly timeoutMs: number;
-  readonly streamTimeoutMs: number;
+  timeoutMs: z.int().positive(),
+  streamTimeoutMs: z.int().positive(),
   /** The longest time of a run in the background. */
-  readonly backgroundTimeoutMs: number;
+  backgroundTimeoutMs: z.int().positive(),
   /** The teams that may run the app; empty: all. */
-  readonly teamIds: readonly string[];
-  readonly createTimeMs: number;
+  teamIds: z.array(filled).readonly(),
+  createTimeMs: timeMs,
   /**
    * The version that floors compare. It grows with every change, also when the app is deleted and
    * created anew.
    */
-  readonly version: number;
-}
+  version,
+});
+export type AppRecord = Readonly<z.infer<typeof appRecord>>;
 
 /** The input of `insert`: the store sets the version. */
 export type NewApp = Omit<AppRecord, "version">;

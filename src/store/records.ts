@@ -1,14 +1,14 @@
 import { z } from "zod";
-import type { AppRecord, BackendRecord } from "../apps/app-store.ts";
+import { appRecord } from "../apps/app-store.ts";
 import { auditRecord } from "../audit/audit-store.ts";
-import { filled, timeMs, version } from "../base/record-fields.ts";
+import { filled } from "../base/record-fields.ts";
 import { keyRecord } from "../keys/key-store.ts";
 import { fail } from "../refusal/refusal.ts";
 import { type RecordTotals, runRecord } from "../run/kept/run-store.ts";
 import { serviceTokenRecord } from "../service-tokens/service-token-store.ts";
 import { userRecord } from "../sign-in/sign-in-store.ts";
 import { memberRecord, teamRecord } from "../teams/team-store.ts";
-import type { UsageRecord } from "../usage/usage-store.ts";
+import { usageRecord } from "../usage/usage-store.ts";
 
 /** The private cause of a record that does not fit. It names fields, never their values. */
 export class RecordMisfit extends Error {
@@ -27,42 +27,6 @@ export function checkRecord<T>(schema: z.ZodType<T>, value: unknown, place: stri
     cause: new RecordMisfit(`${place} does not fit the store's schema at ${paths.join(", ")}`),
   });
 }
-
-// A newer instance of a fleet may have added a field, which is ignored.
-const backend: z.ZodType<BackendRecord> = z.discriminatedUnion("kind", [
-  z.object({ kind: z.literal("echo") }),
-  z.object({
-    kind: z.literal("http"),
-    url: z.string().min(1),
-    headers: z.array(z.object({ name: z.string().min(1), value: z.string() })),
-  }),
-  z.object({ kind: z.literal("grpc"), target: z.string().min(1), tls: z.boolean() }),
-  z.object({ kind: z.literal("guard") }),
-]);
-
-export const appShape = {
-  displayName: z.string(),
-  backend,
-  timeoutMs: z.int().positive(),
-  streamTimeoutMs: z.int().positive(),
-  backgroundTimeoutMs: z.int().positive(),
-  teamIds: z.array(z.string().min(1)),
-  createTimeMs: timeMs,
-  version,
-};
-
-// A field that is added to a record's type does not compile until its shape has it. Both stores are
-// made of the shapes.
-export const appRecord = z.strictObject({ id: filled, ...appShape }) satisfies z.ZodType<AppRecord>;
-export const usageRecord = z.strictObject({
-  teamId: filled,
-  keyId: filled,
-  startTimeMs: timeMs,
-  acceptedCount: z.int().nonnegative(),
-  limitedCount: z.int().nonnegative(),
-  failedCount: z.int().nonnegative(),
-  appMs: z.int().nonnegative(),
-}) satisfies z.ZodType<UsageRecord>;
 
 /** A deleted team or app keeps its version, which goes on where its id is used again. */
 const tombstone = { deleted: z.boolean() };

@@ -1,21 +1,23 @@
 /** What is kept of the use of keys, its bounds, and the port of the store. */
 
-/** How keys were used within some time. */
-export interface UsageCounts {
-  readonly acceptedCount: number;
-  readonly limitedCount: number;
-  readonly failedCount: number;
-  /** The sum of the time that apps took, in whole milliseconds. */
-  readonly appMs: number;
-}
+import { z } from "zod";
+import { filled, timeMs } from "../base/record-fields.ts";
 
 /** How a key was used within an hour, or within a day of UTC. */
-export interface UsageRecord extends UsageCounts {
-  readonly teamId: string;
-  readonly keyId: string;
+export const usageRecord = z.strictObject({
+  teamId: filled,
+  keyId: filled,
   /** The beginning of the hour or the day. */
-  readonly startTimeMs: number;
-}
+  startTimeMs: timeMs,
+  acceptedCount: z.int().nonnegative(),
+  limitedCount: z.int().nonnegative(),
+  failedCount: z.int().nonnegative(),
+  /** The sum of the time that apps took, in whole milliseconds. */
+  appMs: z.int().nonnegative(),
+});
+export type UsageRecord = Readonly<z.infer<typeof usageRecord>>;
+/** How keys were used within some time. */
+export type UsageCounts = Omit<UsageRecord, "teamId" | "keyId" | "startTimeMs">;
 
 /** What a process has counted and the store has not. */
 export interface UsageBatch {

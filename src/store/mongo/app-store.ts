@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { AppRecord, AppStore, NewApp } from "../../apps/app-store.ts";
-import { appShape, checkRecord, given } from "../records.ts";
+import { type AppRecord, type AppStore, appRecord, type NewApp } from "../../apps/app-store.ts";
+import { checkRecord, given } from "../records.ts";
 import type { ReadConcernOptions } from "./connection.ts";
 import { type AppDocument, appDocument, type Collections, storedApp } from "./documents.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
@@ -73,10 +73,10 @@ export function createAppStore(
   };
 }
 
-const { displayName, backend, timeoutMs, streamTimeoutMs, backgroundTimeoutMs, teamIds } = appShape;
+const { displayName, backend, timeoutMs, streamTimeoutMs, backgroundTimeoutMs, teamIds } = appRecord.shape;
 const appChange = z.strictObject({
   displayName: displayName.exactOptional(),
-  backend: z.exactOptional(backend),
+  backend: backend.exactOptional(),
   timeoutMs: timeoutMs.exactOptional(),
   streamTimeoutMs: streamTimeoutMs.exactOptional(),
   backgroundTimeoutMs: backgroundTimeoutMs.exactOptional(),

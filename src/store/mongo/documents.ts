@@ -5,6 +5,7 @@
 
 import type { Collection, Db } from "mongodb";
 import { z } from "zod";
+import { appRecord } from "../../apps/app-store.ts";
 import { auditRecord } from "../../audit/audit-store.ts";
 import { filled as id } from "../../base/record-fields.ts";
 import { keyRecord } from "../../keys/key-store.ts";
@@ -13,7 +14,6 @@ import { serviceTokenRecord } from "../../service-tokens/service-token-store.ts"
 import { sessionRecord, userRecord } from "../../sign-in/sign-in-store.ts";
 import { memberRecord, teamRecord } from "../../teams/team-store.ts";
 import type { UsageRecord } from "../../usage/usage-store.ts";
-import { appShape } from "../records.ts";
 import type { ControlDocument } from "./control-document.ts";
 
 /**
@@ -58,7 +58,7 @@ export interface PreviewDocument {
  * A deleted app stays as a document without its facts, so that the version goes up where the id is
  * used again.
  */
-export const appDocument = z.strictObject({ _id: id, ...appShape, deleted: z.boolean() });
+export const appDocument = appRecord.omit({ id: true }).extend({ _id: id, deleted: z.boolean() });
 export type AppDocument = z.infer<typeof appDocument>;
 export const storedApp = appDocument.strip();
 

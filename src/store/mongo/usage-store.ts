@@ -7,8 +7,9 @@ import {
   type UsageRecord,
   type UsageStore,
   type UsageSum,
+  usageRecord,
 } from "../../usage/usage-store.ts";
-import { checkRecord, usageRecord } from "../records.ts";
+import { checkRecord } from "../records.ts";
 import type { Collections, UsageHoursDocument } from "./documents.ts";
 import { repeatOnDuplicate, type StoreCall } from "./store-call.ts";
 

@@ -1,6 +1,6 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
-import type { AppRecord, AppStore } from "../../apps/app-store.ts";
-import { appRecord, checkRecord, given } from "../records.ts";
+import { type AppRecord, type AppStore, appRecord } from "../../apps/app-store.ts";
+import { checkRecord, given } from "../records.ts";
 import { answer, columnsOf, parseJson, write, writeRevocation } from "./statement.ts";
 
 /** The apps in SQLite; backend and teams are JSON columns. */

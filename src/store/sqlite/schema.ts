@@ -1,5 +1,6 @@
 import type { DatabaseSync } from "node:sqlite";
 import { z } from "zod";
+import { runRecord } from "../../run/kept/run-store.ts";
 import { sessionRecord } from "../../sign-in/sign-in-store.ts";
 import { copiedShapes } from "../records.ts";
 import { requireSchemaNumber, schemaNumber } from "../schema-number.ts";
@@ -38,7 +39,8 @@ function columns({ shape }: z.ZodObject): string {
 }
 
 const schema = `
-  CREATE TABLE keys (${columns(copiedShapes.keys)}, label_folded TEXT NOT NULL, PRIMARY KEY (id)) STRICT, WITHOUT ROWID;
+  CREATE TABLE keys (${columns(copiedShapes.keys)}, label_folded TEXT NOT NULL,
+    PRIMARY KEY (id)) STRICT, WITHOUT ROWID;
   CREATE UNIQUE INDEX keys_by_request ON keys (team_id, request_id) WHERE request_id IS NOT NULL;
   CREATE INDEX keys_by_time ON keys (team_id, create_time_ms, id);
   CREATE INDEX active_keys_by_time ON keys (team_id, create_time_ms, id)
@@ -55,7 +57,7 @@ const schema = `
   CREATE TABLE members (${columns(copiedShapes.members)}, PRIMARY KEY (team_id, email)) STRICT, WITHOUT ROWID;
   CREATE INDEX members_by_email ON members (email, team_id);
 
-  CREATE TABLE preview (email TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+  CREATE TABLE preview (${columns(copiedShapes.preview)}, PRIMARY KEY (email)) STRICT, WITHOUT ROWID;
 
   -- A deleted app stays as a row without its facts, so that its version goes on where the id is used again.
   CREATE TABLE apps (${columns(copiedShapes.apps)}, PRIMARY KEY (id)) STRICT, WITHOUT ROWID;
@@ -68,23 +70,7 @@ const schema = `
   CREATE TABLE users (${columns(copiedShapes.users)}, PRIMARY KEY (email)) STRICT, WITHOUT ROWID;
 
   -- With row ids, because a row may be large. The text is a blob: a text of SQLite may end at a NUL.
-  CREATE TABLE runs (
-    id TEXT PRIMARY KEY,
-    key_hash TEXT NOT NULL UNIQUE,
-    fingerprint TEXT NOT NULL,
-    listed INTEGER NOT NULL,
-    team_id TEXT NOT NULL,
-    app_id TEXT NOT NULL,
-    key_id TEXT NOT NULL,
-    state TEXT NOT NULL,
-    owner TEXT NOT NULL,
-    text_bytes INTEGER,
-    error TEXT,
-    create_time_ms INTEGER NOT NULL,
-    end_time_ms INTEGER,
-    expire_time_ms INTEGER NOT NULL,
-    text BLOB
-  ) STRICT;
+  CREATE TABLE runs (${columns(runRecord)}, text BLOB, PRIMARY KEY (id), UNIQUE (key_hash)) STRICT;
   CREATE INDEX runs_by_time ON runs (team_id, create_time_ms, text_bytes);
   CREATE INDEX listed_runs ON runs (team_id, create_time_ms DESC, id DESC) WHERE listed = 1;
   CREATE INDEX running_runs ON runs (owner) WHERE state = 'running';

@@ -1,7 +1,14 @@
 import type { DatabaseSync } from "node:sqlite";
 import { ownTurn } from "../../base/clock.ts";
-import { dayMs, hourMs, type UsageQuery, type UsageStore, type UsageSum } from "../../usage/usage-store.ts";
-import { checkRecord, usageRecord } from "../records.ts";
+import {
+  dayMs,
+  hourMs,
+  type UsageQuery,
+  type UsageStore,
+  type UsageSum,
+  usageRecord,
+} from "../../usage/usage-store.ts";
+import { checkRecord } from "../records.ts";
 import { answer, columnsOf, writeAside } from "./statement.ts";
 
 /** How many hours or days are read at once: a team of 10,000 keys has 40,000 rows in so many. */
