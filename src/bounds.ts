@@ -156,6 +156,10 @@ export const bounds = {
   appHeadersMax: 16,
   appHeaderNameCharactersMax: 64,
   appHeaderValueCharactersMax: 4_096,
+  /** The template of an app: its JSON, and each pointer and the event of its streams. */
+  appRequestBytesMax: 16 * 1024,
+  appRequestTextsMax: 8,
+  appPointerCharactersMax: 256,
   /** Teams whose newest key is checked at start for another prefix. */
   keyPrefixTeamsMax: 20,
   labelCodePointsMax: 128,

@@ -6,6 +6,7 @@ import { readDisplayName, readResourceId, withoutSecret } from "../base/fields.t
 import { bounds } from "../bounds.ts";
 import { fail } from "../refusal/refusal.ts";
 import type { AppChange, AppRecord, BackendRecord, HeaderRecord, NewApp } from "./app-store.ts";
+import { readTemplate } from "./app-template.ts";
 
 /**
  * A new app from its message, with the defaults filled in. Throws INVALID_ARGUMENT, naming the
@@ -141,11 +142,9 @@ export function readBackend(
 function readHttp(message: HttpBackend, stored: BackendRecord | undefined): BackendRecord {
   const url = readUrl(withoutSecret(message.url, "app.backend.http.url"));
   const sameServer = stored?.kind === "http" && new URL(stored.url).origin === url.origin;
-  return {
-    kind: "http",
-    url: url.href,
-    headers: readHeaders(message.headers, sameServer ? stored.headers : []),
-  };
+  const headers = readHeaders(message.headers, sameServer ? stored.headers : []);
+  const template = readTemplate(message);
+  return { kind: "http", url: url.href, headers, ...(template && { template }) };
 }
 
 // `URL` accepts more than a setting should: it drops tabs, repairs slashes, and allows an empty

@@ -160,7 +160,7 @@ function backendMessage(backend: BackendRecord): MessageInitShape<typeof AppBack
       return { kind: { case: "guard", value: {} } };
     case "http": {
       const headers = backend.headers.map(({ name }) => ({ name, value: redacted }));
-      return { kind: { case: "http", value: { url: backend.url, headers } } };
+      return { kind: { case: "http", value: { ...backend.template, url: backend.url, headers } } };
     }
     case "grpc":
       return { kind: { case: "grpc", value: { target: backend.target, tls: backend.tls } } };

@@ -10,10 +10,28 @@ const headerRecord = z.object({
 });
 export type HeaderRecord = Readonly<z.infer<typeof headerRecord>>;
 
+/** How an app's own format is written and read. What is empty was not given. */
+const templateRecord = z.object({
+  /** The JSON that is sent, with placeholders. */
+  request: z.string(),
+  /** JSON Pointers to the text: in a whole answer, and in a message of a stream. */
+  textAt: z.string(),
+  streamTextAt: z.string(),
+  /** `member=value` of the messages of a stream that have text. */
+  streamEvent: z.string(),
+});
+export type TemplateRecord = Readonly<z.infer<typeof templateRecord>>;
+
 // A newer instance of a fleet may have added a field, which is ignored.
 const backendRecord = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("echo") }),
-  z.object({ kind: z.literal("http"), url: filled, headers: z.array(headerRecord).readonly() }),
+  z.object({
+    kind: z.literal("http"),
+    url: filled,
+    headers: z.array(headerRecord).readonly(),
+    /** Absent where the app speaks Keyrun's own format. */
+    template: templateRecord.exactOptional(),
+  }),
   z.object({ kind: z.literal("grpc"), target: filled, tls: z.boolean() }),
   /** A service behind a proxy, which asks whether a caller may. It can't be run. */
   z.object({ kind: z.literal("guard") }),

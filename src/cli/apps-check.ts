@@ -25,11 +25,12 @@ export async function checkApp(
 const answerMsMax = 10_000;
 
 function fieldsOf(appId: string, message: CheckAppResponseJson): [string, string | undefined][] {
-  const { succeeded, reason = "", status, mediaType, body, output, problem, advice } = message;
+  const { succeeded, reason = "", sent, status, mediaType, body, output, problem, advice } = message;
   const code = reason.toLowerCase();
   return [
     ["app", appId],
     ["a run", succeeded ? "succeeds" : `is refused: ${code}`],
+    ["sent", sent || undefined],
     ["answered", [status, mediaType].filter(Boolean).join(" ") || undefined],
     ["body", body || undefined],
     ["text", succeeded ? (output ?? "") : undefined],

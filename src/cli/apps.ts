@@ -1,7 +1,19 @@
-/** `apps …`: the commands, and how their options become a backend. */
+/** `apps …`: the commands. */
 
-import { type Command, Option } from "commander";
-import type { AppBackendJson, AppJson } from "#gen/keyrun/v1/app_pb.ts";
+import type { Command } from "commander";
+import type { AppJson } from "#gen/keyrun/v1/app_pb.ts";
+import {
+  addBackendClearing,
+  addBackendOptions,
+  type BackendOptions,
+  backendOption,
+  describeBackend,
+  namesAddress,
+  namesBackend,
+  readBackend,
+  templateLines,
+  withoutAbsent,
+} from "./app-backend.ts";
 import { programName } from "./called.ts";
 import { append, commandGroup, rpcCommand, withConfirmation } from "./command-words.ts";
 import type { Connection, SettingsWorld } from "./connection.ts";
@@ -25,6 +37,7 @@ export function addAppCommands(program: Command, terminal: Terminal, world: Sett
     examples: [
       "apps create shout --backend http --url http://127.0.0.1:9000/run --header 'Authorization: Bearer abc'",
       "apps create shout --backend grpc --target 127.0.0.1:9001 --team demo",
+      'apps create joke --backend http --url http://127.0.0.1:5678/webhook/joke --request \'{"topic":"$text"}\' --text-at /joke',
       "apps create orders --backend guard --team demo",
     ],
   })
@@ -36,7 +49,9 @@ export function addAppCommands(program: Command, terminal: Terminal, world: Sett
     timeout: "(default: 30s)",
     streamTimeout: "(default: 600s)",
     backgroundTimeout: "(default: 600s)",
-  }).action((appId: string, options: AppOptions & JsonOption) => createApp(terminal, appId, options));
+  }).action((appId: string, options: AppOptions & JsonOption) =>
+    createApp(terminal, appId, { ...options, world }),
+  );
 
   const update = rpcCommand(apps, "update", {
     does: "Change what the options name; the rest of the app stays. The very next run uses it.",
@@ -55,10 +70,11 @@ export function addAppCommands(program: Command, terminal: Terminal, world: Sett
     streamTimeout: "",
     backgroundTimeout: "",
   })
-    .option("--no-headers", "http: send no headers of its own any more")
-    .option("--no-tls", "grpc: use no TLS")
     .option("--all-teams", "every team may run it")
-    .action((appId: string, options: AppOptions & JsonOption) => updateApp(terminal, appId, options));
+    .action((appId: string, options: AppOptions & JsonOption) =>
+      updateApp(terminal, appId, { ...options, world }),
+    );
+  addBackendClearing(update);
 
   rpcCommand(apps, "show", { does: "Show an app.", examples: ["apps show echo"] })
     .argument("<app_id>", "the app")
@@ -92,16 +108,6 @@ export function addAppCommands(program: Command, terminal: Terminal, world: Sett
     });
 }
 
-const kinds = ["echo", "http", "grpc", "guard"] as const;
-type Kind = (typeof kinds)[number];
-
-function backendOption(): Option {
-  return new Option(
-    "--backend <kind>",
-    "where a run is sent; guard: a service that a proxy protects",
-  ).choices(kinds);
-}
-
 function addFieldOptions(
   command: Command,
   words: {
@@ -112,11 +118,7 @@ function addFieldOptions(
     readonly backgroundTimeout: string;
   },
 ): Command {
-  return command
-    .option("--url <url>", "http: where to POST")
-    .option("--header <header>", "http: a header to send, 'Name: value'; repeat it for more", append)
-    .option("--target <host:port>", "grpc: the server")
-    .option("--tls", "grpc: use TLS")
+  return addBackendOptions(command)
     .option(
       "--timeout <time>",
       `how long a run may take, like 30s or 500ms, at most 600s ${words.timeout}`.trim(),
@@ -134,14 +136,7 @@ function addFieldOptions(
 }
 
 /** The options of `apps create` and `apps update`. What is absent was not given. */
-interface AppOptions {
-  readonly backend?: Kind;
-  readonly url?: string;
-  readonly header?: readonly string[];
-  /** False: --no-headers. */
-  readonly headers?: false;
-  readonly target?: string;
-  readonly tls?: boolean;
+interface AppOptions extends BackendOptions {
   readonly timeout?: string;
   readonly streamTimeout?: string;
   readonly backgroundTimeout?: string;
@@ -150,11 +145,19 @@ interface AppOptions {
   readonly name?: string;
 }
 
-async function createApp(terminal: Terminal, appId: string, options: AppOptions & JsonOption): Promise<void> {
+interface WithWorld {
+  readonly world: SettingsWorld;
+}
+
+async function createApp(
+  terminal: Terminal,
+  appId: string,
+  { world, ...options }: AppOptions & JsonOption & WithWorld,
+): Promise<void> {
   const app = {
     id: appId,
     displayName: options.name ?? "",
-    backend: readBackend(options),
+    backend: readBackend(options, world),
     teamIds: [...(options.team ?? [])],
     ...readTimeouts(options),
   };
@@ -166,7 +169,11 @@ async function createApp(terminal: Terminal, appId: string, options: AppOptions 
   await warnUnlessReached(terminal, apps, appId);
 }
 
-async function updateApp(terminal: Terminal, appId: string, options: AppOptions & JsonOption): Promise<void> {
+async function updateApp(
+  terminal: Terminal,
+  appId: string,
+  { world, ...options }: AppOptions & JsonOption & WithWorld,
+): Promise<void> {
   const { name, team, allTeams } = options;
   if (allTeams && team !== undefined) throw wrongUse("Give --team or --all-teams, not both.");
   const change: AppJson = {
@@ -179,7 +186,7 @@ async function updateApp(terminal: Terminal, appId: string, options: AppOptions 
     throw wrongUse(`Say what to change. \`${programName} apps update --help\` lists the options.`);
   }
   const { apps } = await terminal.server();
-  if (namesIt) change.backend = readBackend(options, (await apps.getApp({ appId })).app?.backend);
+  if (namesIt) change.backend = readBackend(options, world, (await apps.getApp({ appId })).app?.backend);
   const updateMask = Object.keys(change).join(",");
   const message = await apps
     .updateApp({ app: { ...change, id: appId }, updateMask })
@@ -252,7 +259,7 @@ async function listApps(terminal: Terminal, options: JsonOption): Promise<void> 
 async function showApp(
   terminal: Terminal,
   appId: string,
-  { world, ...options }: JsonOption & { readonly world: SettingsWorld },
+  { world, ...options }: JsonOption & WithWorld,
 ): Promise<void> {
   const { apps } = await terminal.server();
   const message = await apps.getApp({ appId });
@@ -265,6 +272,7 @@ async function showApp(
       ["name", app.displayName ?? ""],
       ["backend", describeBackend(app.backend)],
       ...headers.map(({ name, value }): [string, string] => ["header", `${name}: ${value}`]),
+      ...templateLines(app.backend?.http),
       ...(guard === undefined ? timesOf(app) : [["guard", guard] as [string, string]]),
       ["teams", app.teamIds?.join(", ") || "all"],
       ["created", timeWords(app.createTime ?? "-")],
@@ -304,78 +312,4 @@ function cellsOf({ id = "", displayName = "", backend, timeout = "-", teamIds = 
 /** JSON writes fractions in groups of three digits: 1.500s. */
 function shortTime(duration: string): string {
   return duration.replace(/^(\d+\.\d*?)0+s$/, "$1s");
-}
-
-function describeBackend(backend: AppBackendJson = {}): string {
-  const { http, grpc } = backend;
-  if (grpc !== undefined) return `grpc ${grpc.target}${grpc.tls ? " (TLS)" : ""}`;
-  return http === undefined ? kindOf(backend) : `http ${http.url}`;
-}
-
-/** The name of the backend's kind. */
-function kindOf(backend: AppBackendJson): Kind {
-  return kinds.find((kind) => backend[kind] !== undefined) ?? "echo";
-}
-
-/** Whether an option says where the app's server is. */
-function namesAddress({ backend, url, target, tls }: AppOptions): boolean {
-  return [backend, url, target, tls].some((each) => each !== undefined);
-}
-
-/** Whether an option says something about the backend. */
-function namesBackend(options: AppOptions): boolean {
-  return namesAddress(options) || options.header !== undefined || options.headers === false;
-}
-
-/**
- * The backend that the options describe. What they leave out stays as in `before`, if that is of
- * the same kind. Throws for options that contradict each other.
- */
-function readBackend(options: AppOptions, before: AppBackendJson = {}): AppBackendJson {
-  const { url, header, headers, target, tls } = options;
-  const kind = options.backend ?? kindOf(before);
-  if (kind !== "http" && (url !== undefined || header !== undefined || headers === false)) {
-    throw wrongUse("--url and --header are for --backend http.");
-  }
-  if (kind !== "grpc" && (target !== undefined || tls !== undefined)) {
-    throw wrongUse("--target and --tls are for --backend grpc.");
-  }
-  if (header !== undefined && headers === false) throw wrongUse("Give --header or --no-headers, not both.");
-  if (kind === "http") {
-    // Headers may hold credentials, so those of another server don't go along.
-    const kept = url === undefined ? (before.http?.headers ?? []) : [];
-    const all = { url, headers: headers === false ? [] : header && merged(kept, header.map(readHeader)) };
-    const http = { ...before.http, ...withoutAbsent(all) };
-    if (http.url === undefined) throw wrongUse("--backend http needs --url, where to POST.");
-    return { http };
-  }
-  if (kind === "grpc") {
-    const grpc = { ...before.grpc, ...withoutAbsent({ target, tls }) };
-    if (grpc.target === undefined) throw wrongUse("--backend grpc needs --target, the server's HOST:PORT.");
-    return { grpc };
-  }
-  return kind === "guard" ? { guard: {} } : { echo: {} };
-}
-
-/** A malformed header is never repeated in the error: it is most often a credential. */
-function readHeader(text: string): { name: string; value: string } {
-  const colon = text.indexOf(":");
-  if (colon < 1) throw wrongUse("--header must be like 'Name: value'.");
-  return { name: text.slice(0, colon).trim(), value: text.slice(colon + 1).trim() };
-}
-
-/** The headers with those of the same name replaced. */
-function merged<Header extends { name?: string }>(
-  before: readonly Header[],
-  given: readonly Header[],
-): Header[] {
-  const names = new Set(given.map(({ name = "" }) => name.toLowerCase()));
-  return [...before.filter(({ name = "" }) => !names.has(name.toLowerCase())), ...given];
-}
-
-type Given<Fields> = { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> };
-
-function withoutAbsent<Fields extends object>(fields: Fields): Given<Fields> {
-  const given = Object.entries(fields).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(given) as Given<Fields>;
 }

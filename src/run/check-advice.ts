@@ -37,11 +37,13 @@ const failedBy = (form: RegExp) => (finding: Finding) =>
 const unreached = (form: RegExp) => (finding: Finding) =>
   finding.reason === "APP_UNREACHABLE" && form.test(finding.problem);
 
-const body = '{"runId","teamId","appId","keyId","text"}';
+const hasTemplate = ({ app: { backend } }: Finding) =>
+  backend.kind === "http" && backend.template !== undefined;
+const ownBody = '{"runId","teamId","appId","keyId","text"}';
 const general = ({ requestId }: Finding) =>
   `See the app's own log. The run of this check had the X-Request-Id ${requestId}.`;
 const wholeText =
-  'Answer 200 with Content-Type: application/json and {"text":"…"}: one object with a string `text`.';
+  'Answer 200 with Content-Type: application/json and {"text":"…"}: one object with a string `text`. For a service with a format of its own, say where the text stands: apps update, --text-at.';
 
 /** The first row that fits counts. */
 const rows: readonly Row[] = [
@@ -76,8 +78,13 @@ const rows: readonly Row[] = [
     words: "The app, or Keyrun for it, can take no more runs now. Check again in a while.",
   },
   {
+    fits: (finding) =>
+      hasTemplate(finding) && (finding.reason === "APP_REFUSED" || answered(400, 400)(finding)),
+    words: "Compare what was sent with what the service takes. To change it: apps update, --request.",
+  },
+  {
     fits: ({ reason, seen }) => reason === "APP_REFUSED" && listsFaults(seen.body),
-    words: `The app wants other fields than Keyrun sends, which are ${body}. Let its model have \`text\`, and ignore the others.`,
+    words: `The app wants other fields than Keyrun sends, which are ${ownBody}. Let its model have \`text\`, and ignore the others, or send it others: apps update, --request.`,
   },
   {
     fits: isReason("APP_REFUSED"),
@@ -102,6 +109,12 @@ const rows: readonly Row[] = [
     words: "Let the app, and any proxy before it, send the answer as it is.",
   },
   {
+    fits: (finding) =>
+      hasTemplate(finding) && failedBy(/^(?:A message|The answer|No message of the stream) /)(finding),
+    words:
+      "Compare what came with the pointers of the app's template, and change these: apps update, --request, --text-at, --stream-text-at and --stream-event.",
+  },
+  {
     fits: (finding) => finding.seen.isStream && failedBy(/^(?:A message|The answer) is not /)(finding),
     words:
       'Send each piece as a message {"text":"…"}: as `data: ` with an empty line after it in server-sent events, and as a line in the others. The end of the body is the end: send no [DONE].',
@@ -124,7 +137,7 @@ const rows: readonly Row[] = [
   },
   {
     fits: answered(400, 400),
-    words: `The app can't read the request, and says no word to its caller. Keyrun POSTs JSON: ${body}. To refuse a text, answer 422 with {"error":{"message":"…"}}.`,
+    words: `The app can't read the request, and says no word to its caller. Keyrun POSTs JSON: ${ownBody}. To refuse a text, answer 422 with {"error":{"message":"…"}}.`,
   },
   {
     fits: answered(401, 403),

@@ -1,10 +1,12 @@
 import { isUtf8 } from "node:buffer";
+import { compileRequest } from "../apps/app-template.ts";
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import type { Reservation } from "../http/handler.ts";
 import { traceHeaders } from "../http/trace-context.ts";
 import type { Redact } from "../log/redaction.ts";
 import { Refusal, refusalFrom } from "../refusal/refusal.ts";
+import { AnswerTemplate } from "./answer-template.ts";
 import { type CleanWords, createCleanWords } from "./app-words.ts";
 import { type HostLookup, lookupOf } from "./host-lookup.ts";
 import { createHttpConnections } from "./http-connections.ts";
@@ -35,8 +37,9 @@ import { wholeOutput } from "./stream/running-streams.ts";
  * app's headers, `X-Request-Id`, the trace context if there is one, and `X-Keyrun-Deadline-Ms`, the
  * whole milliseconds that are left to the app or its caller. Success is 200 with a JSON object that
  * has a string `text`, at most `outputBytesMax` bytes in all, or a stream whose texts have no more
- * bytes together. No connection within `backendConnectMsMax` is APP_UNREACHABLE, and an app may
- * refuse or be busy (`app-refusals.ts`). Everything else, also a redirect, becomes APP_FAILED.
+ * bytes together. An app with a template gets a body of its own, and has its texts elsewhere. No
+ * connection within `backendConnectMsMax` is APP_UNREACHABLE, and an app may refuse or be busy
+ * (`app-refusals.ts`). Everything else, also a redirect, becomes APP_FAILED.
  */
 export function createHttpRunner(
   clock: Clock,
@@ -76,9 +79,9 @@ export function createHttpRunner(
       const target = targetOf(backend);
       const connections = (run.isBackground ? ofBackground : ofRuns).of(run.app, target.origin);
       const deadlineMs = sentDeadline(run, limits.deadlineMs, clock);
-      const call = callOf(run, target, target.headers, deadlineMs);
+      const call = callOf(run, target, { isStreamed: false, deadlineMs });
       return new Promise((resolve, reject) => {
-        const reader = new TextReader(outputBytesMax, run.reservation, { resolve, reject });
+        const reader = new TextReader(outputBytesMax, run.reservation, target.answers, { resolve, reject });
         const exchange = beginExchange({ connections, clock }, call, reader);
         reader.exchange = exchange;
         const { signal } = limits;
@@ -88,9 +91,11 @@ export function createHttpRunner(
     stream(run, backend, { deadlineMs, signal }) {
       const target = targetOf(backend);
       const connections = ofStreams.of(run.app, target.origin);
-      const call = callOf(run, target, target.streamHeaders, sentDeadline(run, deadlineMs, clock));
+      const sentDeadlineMs = sentDeadline(run, deadlineMs, clock);
+      const call = callOf(run, target, { isStreamed: true, deadlineMs: sentDeadlineMs });
+      const messages = target.answers?.messages();
       const texts = new HttpTexts(
-        { messageBytesMax: outputBytesMax, reservation: run.reservation },
+        { messageBytesMax: outputBytesMax, reservation: run.reservation, messages },
         (reader) => beginExchange({ connections, clock }, call, reader),
       );
       signal.addEventListener("abort", () => texts.cancel(signal.reason), { once: true });
@@ -130,9 +135,12 @@ interface Target {
   readonly hasTraceparent: boolean;
   readonly hasTracestate: boolean;
   readonly cleanWords: CleanWords;
+  readonly bodyOf: (run: Run, isStreamed: boolean) => string;
+  /** Where the texts stand in the app's own format; undefined where it speaks Keyrun's. */
+  readonly answers: AnswerTemplate | undefined;
 }
 
-function readTarget({ url, headers }: HttpBackend, redact: Redact): Target {
+function readTarget({ url, headers, template }: HttpBackend, redact: Redact): Target {
   const { origin, pathname, search } = new URL(url);
   const own = headers.flatMap(({ name, value }) => [name, value]);
   const has = (wanted: string) => headers.some(({ name }) => name === wanted);
@@ -146,17 +154,26 @@ function readTarget({ url, headers }: HttpBackend, redact: Redact): Target {
     hasTraceparent: has("traceparent"),
     hasTracestate: has("tracestate"),
     cleanWords: createCleanWords(redact, headers),
+    bodyOf: template?.request ? templateBody(template.request) : ownBody,
+    answers: template && new AnswerTemplate(template),
   };
 }
 
 /** Some frameworks refuse a request if it does not accept the one type that its handler answers. */
 const streamedTypes = [...streamTypes, "application/json"].join(", ");
 
-function callOf(run: Run, target: Target, headers: readonly string[], deadlineMs: number): HttpCall {
+function callOf(
+  run: Run,
+  target: Target,
+  { isStreamed, deadlineMs }: { isStreamed: boolean; deadlineMs: number },
+): HttpCall {
+  const body = target.bodyOf(run, isStreamed);
+  run.watch?.onSent(body);
+  const headers = isStreamed ? target.streamHeaders : target.headers;
   return {
     path: target.path,
     headers: [...headers, "X-Request-Id", run.requestId, ...traceHeaders(traceFor(target, run))],
-    body: Buffer.from(bodyOf(run)),
+    body: Buffer.from(body),
     deadlineMs,
     answered: (status) => run.answered?.(status),
     watch: run.watch,
@@ -170,9 +187,14 @@ function traceFor(target: Target, { traceContext }: Run): Run["traceContext"] {
   return target.hasTracestate ? { traceparent: traceContext.traceparent } : traceContext;
 }
 
-function bodyOf(run: Run): string {
-  const { runId, teamId, app, keyId, text } = run;
+function ownBody({ runId, teamId, app, keyId, text }: Run): string {
   return JSON.stringify({ runId, teamId, appId: app.id, keyId, text });
+}
+
+function templateBody(request: string): Target["bodyOf"] {
+  const write = compileRequest(request);
+  return ({ runId, teamId, app, keyId, text }, isStreamed) =>
+    write({ runId, teamId, appId: app.id, keyId, text, stream: isStreamed });
 }
 
 /**
@@ -185,16 +207,19 @@ class TextReader implements AnswerReader {
   readonly #settle: { resolve(text: string): void; reject(refusal: Refusal): void };
   readonly #reservation: Reservation;
   readonly #body: ByteBuffer;
+  readonly #answers: AnswerTemplate | undefined;
   #texts: HttpTexts | undefined;
   #type = "";
 
   constructor(
     bytesMax: number,
     reservation: Reservation,
+    answers: AnswerTemplate | undefined,
     settle: { resolve(text: string): void; reject(refusal: Refusal): void },
   ) {
     this.#bytesMax = bytesMax;
     this.#reservation = reservation;
+    this.#answers = answers;
     this.#settle = settle;
     this.#body = new ByteBuffer(bytesMax, `The answer has more than ${bytesMax} bytes.`, reservation);
   }
@@ -209,7 +234,8 @@ class TextReader implements AnswerReader {
     const { exchange } = this;
     if (!exchange) return;
     const reservation = this.#reservation;
-    this.#texts = new HttpTexts({ messageBytesMax: this.#bytesMax, reservation }, () => exchange);
+    const messages = this.#answers?.messages();
+    this.#texts = new HttpTexts({ messageBytesMax: this.#bytesMax, reservation, messages }, () => exchange);
     this.#texts.onHead(headers);
     const output = wholeOutput(this.#texts, this.#bytesMax, reservation);
     output.then(this.#settle.resolve, this.#settle.reject);
@@ -239,7 +265,7 @@ class TextReader implements AnswerReader {
       return;
     }
     try {
-      resolve(textIn(this.#body.take(), this.#type));
+      resolve(textIn(this.#body.take(), this.#type, this.#answers));
     } catch (thrown) {
       reject(refusalFrom(thrown));
     }
@@ -247,10 +273,12 @@ class TextReader implements AnswerReader {
 }
 
 /** Throws APP_FAILED, which says what came in place of a text, but no word of it. */
-function textIn(body: Buffer, type: string): string {
+function textIn(body: Buffer, type: string, answers: AnswerTemplate | undefined): string {
   if (!isUtf8(body)) throw appFailed("The answer is not JSON in UTF-8.");
   const answer = jsonIn(body.toString());
+  if (answers && answer !== undefined) return answers.textIn(answer);
   const text = memberText(answer);
+  const textWanted = answers?.wanted ?? "It must be a JSON object with a string `text`";
   if (text !== undefined) return text;
   if (body.length === 0) throw appFailed(`The answer is not JSON: it is empty. ${textWanted}.`);
   if (answer === undefined) throw appFailed(`The answer is not JSON${cameAs(type)}. ${textWanted}.`);
@@ -260,8 +288,6 @@ function textIn(body: Buffer, type: string): string {
 function cameAs(type: string): string {
   return /\bjson$/.test(type) ? `, although it came as ${type}` : `: it came as ${type}`;
 }
-
-const textWanted = "It must be a JSON object with a string `text`";
 
 function shapeOf(answer: unknown): string {
   if (Array.isArray(answer)) return "it is an array";

@@ -94,7 +94,7 @@ export interface Run {
   readonly traceContext?: TraceContext | undefined;
   /** Called with the status that the app answered: that of HTTP, or that of gRPC. */
   answered?(status: number): void;
-  /** Gets what the app answers over HTTP, beside what the run makes of it. */
+  /** Gets what is sent and answered over HTTP, beside what the run makes of it. */
   readonly watch?: AnswerWatch;
   /**
    * What is left until the caller's deadline, in milliseconds; undefined if it named none. Absent
@@ -108,8 +108,9 @@ export interface Run {
   readonly signal: AbortSignal;
 }
 
-/** Sees an answer as it comes. None of its methods throws. */
+/** Sees what is sent, and an answer as it comes. None of its methods throws. */
 export interface AnswerWatch {
+  onSent(body: string): void;
   onHead(status: number, headers: Readonly<Record<string, string | string[] | undefined>>): void;
   onBytes(bytes: Buffer): void;
 }

@@ -7,12 +7,21 @@ import { isStreamType } from "./stream/piece-decoder.ts";
 
 type Headers = Parameters<AnswerWatch["onHead"]>[1];
 
-/** What an app has answered to a check: the status, and over HTTP the head and the body's begin. */
+/**
+ * What an app was sent and has answered in a check: the status, and over HTTP the head and how both
+ * bodies begin.
+ */
 export class SeenAnswer implements AnswerWatch {
   #status: number | undefined;
   #headers: Headers | undefined;
+  #sent = "";
   #bytes: Buffer = Buffer.alloc(0);
   #isCut = false;
+
+  onSent(body: string): void {
+    const max = runBounds.appRefusalBytesMax;
+    this.#sent = body.length > max ? withoutLastWord(body.slice(0, max)) : body;
+  }
 
   answered(status: number): void {
     this.#status = status;
@@ -60,12 +69,17 @@ export class SeenAnswer implements AnswerWatch {
       status: this.#status === undefined ? "" : backend.kind === "grpc" ? ofGrpc : String(code),
       mediaType: this.#headers ? mediaTypeOf(this.#headers) : "",
       body: clean(this.#text()),
+      sent: clean(this.#sent),
     };
   }
 
-  /** Of a body that was cut, the last word may be half a secret, which nothing would find. */
   #text(): string {
     const text = this.#bytes.toString();
-    return this.#isCut ? text.slice(0, text.search(/\s\S*$/) + 1) : text;
+    return this.#isCut ? withoutLastWord(text) : text;
   }
+}
+
+/** Of a text that was cut, the last word may be half a secret, which nothing would find. */
+function withoutLastWord(text: string): string {
+  return text.slice(0, text.search(/\s\S*$/) + 1);
 }

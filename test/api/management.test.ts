@@ -177,6 +177,7 @@ describe("apps", () => {
       $typeName: "keyrun.v1.RunnableApp",
       id: "only-mine",
       displayName: "App only-mine",
+      guard: false,
     });
   });
 

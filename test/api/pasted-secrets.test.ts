@@ -11,6 +11,9 @@ const key = await keyrun.newKey(teamId);
 await keyrun.apps.createApp({ app: { id: "plain", backend: { kind: { case: "echo", value: {} } } } });
 
 const http = (url: string) => ({ kind: { case: "http" as const, value: { url } } });
+const template = (fields: { request?: string; textAt?: string; streamEvent?: string }) => ({
+  kind: { case: "http" as const, value: { url: "http://127.0.0.1:1/", ...fields } },
+});
 
 /** Every field of an RPC in which a person may paste a text that is kept, shown or looked for. */
 const fields: Readonly<Record<string, (text: string) => Promise<unknown>>> = {
@@ -27,6 +30,14 @@ const fields: Readonly<Record<string, (text: string) => Promise<unknown>>> = {
     keyrun.apps.updateApp({ app: { id: "plain", displayName }, updateMask: { paths: ["display_name"] } }),
   "app.backend.http.url": (text) =>
     keyrun.apps.createApp({ app: { id: "pasted", backend: http(`http://127.0.0.1:1/${text}`) } }),
+  "app.backend.http.request": (text) =>
+    keyrun.apps.createApp({
+      app: { id: "pasted", backend: template({ request: JSON.stringify({ text }) }) },
+    }),
+  "app.backend.http.text_at": (text) =>
+    keyrun.apps.createApp({ app: { id: "pasted", backend: template({ textAt: `/${text}` }) } }),
+  "app.backend.http.stream_event": (text) =>
+    keyrun.apps.createApp({ app: { id: "pasted", backend: template({ streamEvent: `a=${text}` }) } }),
   "app.backend.grpc.target": (text) =>
     keyrun.apps.createApp({
       app: { id: "pasted", backend: { kind: { case: "grpc", value: { target: `${text}:443` } } } },

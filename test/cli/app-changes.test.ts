@@ -1,3 +1,5 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { closedAtEnd } from "../harness/closed-at-end.ts";
 import { runCommand } from "../harness/command-line.ts";
@@ -35,10 +37,11 @@ async function appOf(appId: string) {
   return app;
 }
 
+const noTemplate = { request: "", textAt: "", streamTextAt: "", streamEvent: "" };
 const before = {
   id: "web",
   displayName: "Web",
-  backend: { http: { url, headers } },
+  backend: { http: { ...noTemplate, url, headers } },
   timeout: "2s",
   streamTimeout: "600s",
   backgroundTimeout: "600s",
@@ -57,14 +60,29 @@ test.each<[string[], object]>([
   [["--all-teams"], { teamIds: [] }],
   [
     ["--url", "http://127.0.0.1:9000/other"],
-    { backend: { http: { url: "http://127.0.0.1:9000/other", headers } } },
+    { backend: { http: { ...noTemplate, url: "http://127.0.0.1:9000/other", headers } } },
   ],
   [
     ["--header", "x-a: b"],
-    { backend: { http: { url, headers: [...headers, { name: "x-a", value: "[redacted]" }] } } },
+    {
+      backend: { http: { ...noTemplate, url, headers: [...headers, { name: "x-a", value: "[redacted]" }] } },
+    },
   ],
-  [["--header", "Authorization: new"], { backend: { http: { url, headers } } }],
-  [["--no-headers"], { backend: { http: { url, headers: [] } } }],
+  [["--header", "Authorization: new"], { backend: { http: { ...noTemplate, url, headers } } }],
+  [["--no-headers"], { backend: { http: { ...noTemplate, url, headers: [] } } }],
+  [
+    ["--request", '{"a":"$text"}'],
+    { backend: { http: { ...noTemplate, url, headers, request: '{"a":"$text"}' } } },
+  ],
+  [["--text-at", "/a"], { backend: { http: { ...noTemplate, url, headers, textAt: "/a" } } }],
+  [
+    ["--stream-text-at", "/a/b"],
+    { backend: { http: { ...noTemplate, url, headers, streamTextAt: "/a/b" } } },
+  ],
+  [
+    ["--stream-event", "event=token"],
+    { backend: { http: { ...noTemplate, url, headers, streamEvent: "event=token" } } },
+  ],
   [["--backend", "echo"], { backend: { echo: {} } }],
   [["--backend", "guard"], { backend: { guard: {} } }],
   [
@@ -101,6 +119,8 @@ test.each([
   [[], "Say what to change."],
   [["--team", "acme", "--all-teams"], "--team or --all-teams, not both"],
   [["--header", "a: b", "--no-headers"], "--header or --no-headers, not both"],
+  [["--backend", "echo", "--text-at", "/a"], "--backend http"],
+  [["--backend", "guard", "--no-request"], "--backend http"],
   [["--tls"], "--backend grpc"],
   [["--target", "127.0.0.1:1"], "--backend grpc"],
   [["--backend", "grpc"], "needs --target"],
@@ -110,6 +130,47 @@ test.each([
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
   expect(stderr).toContain(words);
   expect(stderr).not.toContain("hunter2");
+  expect(await appOf("web")).toEqual(before);
+});
+
+test("each field of a template is set, shown, kept and cleared by itself, and one comes from a file", async () => {
+  const file = join(keyrun.config.dataDir, "request.json");
+  await writeFile(file, '{\n  "a b": "$text",\n  "n": 1.0\n}\n');
+  const request = '{\n  "a b": "$text",\n  "n": 1.0\n}';
+  const set = ["--text-at", "/a", "--stream-text-at", "/b", "--stream-event", "event=token"];
+  const at = ["--backend", "http", "--url", url];
+  expect((await apps("create", "own", ...at, "--request", `@${file}`, ...set)).code).toBe(0);
+  const all = { request, textAt: "/a", streamTextAt: "/b", streamEvent: "event=token" };
+  const httpOf = async () => (await appOf("own")).backend.http;
+  expect(await httpOf()).toEqual({ url, headers: [], ...all });
+  expect((await apps("show", "own")).stdout).toContain(
+    [
+      'request             { "a b": "$text", "n": 1.0 }',
+      "text at             /a",
+      "stream text at      /b",
+      "stream event        event=token",
+      "timeout             30s",
+    ].join("\n"),
+  );
+  expect((await apps("update", "own", "--url", `${url}/2`, "--header", "x-a: b")).code).toBe(0);
+  expect(await httpOf()).toMatchObject(all);
+  const clears = ["--no-request", "--no-text-at", "--no-stream-text-at", "--no-stream-event"];
+  for (const option of clears) expect((await apps("update", "own", option)).code).toBe(0);
+  expect(await httpOf()).toMatchObject(noTemplate);
+});
+
+test.each([
+  [["--request", "{"], "--request must be JSON"],
+  [["--request", '{"a":"$wrod"}'], "is none of $text, $runId, $teamId, $keyId, $appId, $stream"],
+  [["--request", "@/no/such/file"], "The file /no/such/file of --request can't be read."],
+  [["--request", "@/dev/null"], "--request must be JSON"],
+  [["--text-at", "choices"], "--text-at must be a JSON Pointer, which begins with a slash"],
+  [["--stream-text-at", "a/b"], "--stream-text-at must be a JSON Pointer"],
+  [["--stream-event", "token"], "--stream-event must be member=value"],
+])("apps update web %j is refused in words, and changes nothing", async (options, words) => {
+  const { code, stdout, stderr } = await apps("update", "web", ...options);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+  expect(stderr).toContain(words);
   expect(await appOf("web")).toEqual(before);
 });
 

@@ -279,22 +279,56 @@ test("apps check sends a real run with the app's headers, without key, limit or 
     got.push({ key: request.headers["x-api-key"], ...JSON.parse(await bodyOf(request)) });
     response.end('{"text":"HI\\n there"}');
   };
-  expect(await apps("check", "web", "--text", "hi there")).toEqual({
-    code: 0,
-    stdout: [
+  const { code, stdout, stderr } = await apps("check", "web", "--text", "hi there");
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect(stdout.replace(/run_\w{24}/, "run_1")).toBe(
+    [
       "app       web",
       "a run     succeeds",
+      'sent      {"runId":"run_1","teamId":"","appId":"web","keyId":"","text":"hi there"}',
       "answered  200",
       'body      {"text":"HI\\n there"}',
       "text      HI  there",
       "",
     ].join("\n"),
-    stderr: "",
-  });
+  );
   const runId = expect.stringMatching(/^run_/);
   expect(got).toEqual([{ key: secret, runId, teamId: "", appId: "web", keyId: "", text: "hi there" }]);
   await keyrun.apps.createApp({ app: { id: "echo", backend: { kind: { case: "echo", value: {} } } } });
   expect(await check("echo")).toMatchObject({ code: 0, succeeded: true, output: "hello" });
+});
+
+test("apps check shows what a template sent, which pointer missed, and what to change", async () => {
+  const set = ["--request", `{"q":"$text","user":"${secret}"}`, "--text-at", "/answer/0"];
+  await apps("update", "web", ...set, "--stream-event", "event=token");
+  const sent = '{"q":"hello","user":"[redacted]"}';
+  answerRun = answering(200, '{"answer":[]}', json);
+  expect(await check("web")).toMatchObject({
+    ...failed,
+    sent,
+    problem: "The answer has no string at /answer/0 (text_at): there is no /answer/0.",
+    advice: expect.stringContaining("apps update, --request, --text-at, --stream-text-at and --stream-event"),
+  });
+  const events = 'data: {"event":"end","answer":["hi"]}\n\n';
+  answerRun = answering(200, events, { "content-type": "text/event-stream" });
+  expect(await check("web")).toMatchObject({
+    ...failed,
+    problem:
+      "No message of the stream has a string at /answer/0 (stream_text_at) and event=token (stream_event).",
+    advice: expect.stringContaining("--stream-text-at"),
+  });
+  answerRun = answering(400, '{"code":"invalid_param","message":"No user.","status":400}', json);
+  expect(await check("web")).toMatchObject({
+    code: 1,
+    reason: "APP_REFUSED",
+    sent,
+    problem: "No user.",
+    advice: expect.stringContaining("--request"),
+  });
+  answerRun = answering(401, '{"error":{"message":"Incorrect API key provided"}}', json);
+  expect(await check("web")).toMatchObject({ ...failed, advice: expect.stringContaining("--header") });
+  answerRun = answering(200, '{"answer":["hi"]}', json);
+  expect(await check("web")).toMatchObject({ code: 0, sent, output: "hi" });
 });
 
 test("apps check shows no half of a secret where a body is cut, and no more than a thousand characters", async () => {
@@ -304,6 +338,9 @@ test("apps check shows no half of a secret where a body is cut, and no more than
   expect(body).toBe("start");
   answerRun = answering(500, "é ".repeat(5_000));
   expect((await check("web")).body).toHaveLength(1_000);
+  const text = `start ${"\u3000".repeat(16 * 1024 - 6 - 6 - secret.length)}${secret}${secret}`;
+  await apps("update", "web", "--request", '{"q":"$text"}');
+  expect((await check("web", "--text", text)).sent).toBe('{"q":"start');
 });
 
 test("apps create and update warn where nothing answers, and store the app; where something does, they are silent", async () => {

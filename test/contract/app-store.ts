@@ -14,9 +14,19 @@ export function appStoreContract(name: string, open: OpenStores): void {
         { name: "authorization", value: "Bearer $x.y 'z'" },
         { name: "$where", value: "" },
       ];
+      const template = {
+        request: ' {"$where":"$text","n":1.0}\n',
+        textAt: "/a.b/$set/~0",
+        streamTextAt: "",
+        streamEvent: "$event=$token",
+      };
       const all: NewApp[] = [
         newAppOf({ id: `${prefix}echo` }),
         newAppOf({ id: `${prefix}http`, backend: { kind: "http", url: "https://a.example/run", headers } }),
+        newAppOf({
+          id: `${prefix}template`,
+          backend: { kind: "http", url: "https://a.example/run", headers, template },
+        }),
         newAppOf({ id: `${prefix}grpc`, backend: { kind: "grpc", target: "127.0.0.1:9001", tls: true } }),
         newAppOf({ id: `${prefix}guard`, backend: { kind: "guard" } }),
         newAppOf({

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file keyrun/v1/app.proto.
  */
 export const file_keyrun_v1_app: GenFile = /*@__PURE__*/
-  fileDesc("ChNrZXlydW4vdjEvYXBwLnByb3RvEglrZXlydW4udjEiqAIKA0FwcBIKCgJpZBgBIAEoCRIUCgxkaXNwbGF5X25hbWUYAiABKAkSJgoHYmFja2VuZBgDIAEoCzIVLmtleXJ1bi52MS5BcHBCYWNrZW5kEioKB3RpbWVvdXQYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEAoIdGVhbV9pZHMYBSADKAkSLwoLY3JlYXRlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDnN0cmVhbV90aW1lb3V0GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjUKEmJhY2tncm91bmRfdGltZW91dBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiK2AQoKQXBwQmFja2VuZBImCgRlY2hvGAEgASgLMhYua2V5cnVuLnYxLkVjaG9CYWNrZW5kSAASJgoEaHR0cBgCIAEoCzIWLmtleXJ1bi52MS5IdHRwQmFja2VuZEgAEiYKBGdycGMYAyABKAsyFi5rZXlydW4udjEuR3JwY0JhY2tlbmRIABIoCgVndWFyZBgEIAEoCzIXLmtleXJ1bi52MS5HdWFyZEJhY2tlbmRIAEIGCgRraW5kIg0KC0VjaG9CYWNrZW5kIkIKC0h0dHBCYWNrZW5kEgsKA3VybBgBIAEoCRImCgdoZWFkZXJzGAIgAygLMhUua2V5cnVuLnYxLkh0dHBIZWFkZXIiLgoKSHR0cEhlYWRlchIMCgRuYW1lGAEgASgJEhIKBXZhbHVlGAIgASgJQgOAAQEiKgoLR3JwY0JhY2tlbmQSDgoGdGFyZ2V0GAEgASgJEgsKA3RscxgCIAEoCCIOCgxHdWFyZEJhY2tlbmRiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("ChNrZXlydW4vdjEvYXBwLnByb3RvEglrZXlydW4udjEiqAIKA0FwcBIKCgJpZBgBIAEoCRIUCgxkaXNwbGF5X25hbWUYAiABKAkSJgoHYmFja2VuZBgDIAEoCzIVLmtleXJ1bi52MS5BcHBCYWNrZW5kEioKB3RpbWVvdXQYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEAoIdGVhbV9pZHMYBSADKAkSLwoLY3JlYXRlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDnN0cmVhbV90aW1lb3V0GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjUKEmJhY2tncm91bmRfdGltZW91dBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiK2AQoKQXBwQmFja2VuZBImCgRlY2hvGAEgASgLMhYua2V5cnVuLnYxLkVjaG9CYWNrZW5kSAASJgoEaHR0cBgCIAEoCzIWLmtleXJ1bi52MS5IdHRwQmFja2VuZEgAEiYKBGdycGMYAyABKAsyFi5rZXlydW4udjEuR3JwY0JhY2tlbmRIABIoCgVndWFyZBgEIAEoCzIXLmtleXJ1bi52MS5HdWFyZEJhY2tlbmRIAEIGCgRraW5kIg0KC0VjaG9CYWNrZW5kIpIBCgtIdHRwQmFja2VuZBILCgN1cmwYASABKAkSJgoHaGVhZGVycxgCIAMoCzIVLmtleXJ1bi52MS5IdHRwSGVhZGVyEg8KB3JlcXVlc3QYAyABKAkSDwoHdGV4dF9hdBgEIAEoCRIWCg5zdHJlYW1fdGV4dF9hdBgFIAEoCRIUCgxzdHJlYW1fZXZlbnQYBiABKAkiLgoKSHR0cEhlYWRlchIMCgRuYW1lGAEgASgJEhIKBXZhbHVlGAIgASgJQgOAAQEiKgoLR3JwY0JhY2tlbmQSDgoGdGFyZ2V0GAEgASgJEgsKA3RscxgCIAEoCCIOCgxHdWFyZEJhY2tlbmRiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * An app that teams run, or a service that a proxy protects. Keyrun sends the
@@ -295,6 +295,42 @@ export type HttpBackend = Message<"keyrun.v1.HttpBackend"> & {
    * @generated from field: repeated keyrun.v1.HttpHeader headers = 2;
    */
   headers: HttpHeader[];
+
+  /**
+   * Optional. The body that is sent in place of Keyrun's own: JSON, at most 16
+   * KiB. A string that is `$text`, `$runId`, `$teamId`, `$keyId`, `$appId` or
+   * `$stream` stands for that value, `$text` at most 8 times. One that begins
+   * with `$$` begins with one dollar. It is shown, so secrets belong into headers.
+   * Example: "{\"prompt\":\"$text\"}".
+   *
+   * @generated from field: string request = 3;
+   */
+  request: string;
+
+  /**
+   * Optional. Where the text stands in an answer: a JSON Pointer (RFC 6901) of
+   * at most 256 characters. The default is "/text". Example:
+   * "/choices/0/message/content".
+   *
+   * @generated from field: string text_at = 4;
+   */
+  textAt: string;
+
+  /**
+   * Optional. Where the text stands in each message of a stream: a JSON Pointer,
+   * as `text_at`, which is the default. Example: "/choices/0/delta/content".
+   *
+   * @generated from field: string stream_text_at = 5;
+   */
+  streamTextAt: string;
+
+  /**
+   * Optional. Which messages of a stream have text: `member=value`, at most 256
+   * characters. The default is all. Example: "event=token".
+   *
+   * @generated from field: string stream_event = 6;
+   */
+  streamEvent: string;
 };
 
 /**
@@ -318,6 +354,42 @@ export type HttpBackendJson = {
    * @generated from field: repeated keyrun.v1.HttpHeader headers = 2;
    */
   headers?: HttpHeaderJson[];
+
+  /**
+   * Optional. The body that is sent in place of Keyrun's own: JSON, at most 16
+   * KiB. A string that is `$text`, `$runId`, `$teamId`, `$keyId`, `$appId` or
+   * `$stream` stands for that value, `$text` at most 8 times. One that begins
+   * with `$$` begins with one dollar. It is shown, so secrets belong into headers.
+   * Example: "{\"prompt\":\"$text\"}".
+   *
+   * @generated from field: string request = 3;
+   */
+  request?: string;
+
+  /**
+   * Optional. Where the text stands in an answer: a JSON Pointer (RFC 6901) of
+   * at most 256 characters. The default is "/text". Example:
+   * "/choices/0/message/content".
+   *
+   * @generated from field: string text_at = 4;
+   */
+  textAt?: string;
+
+  /**
+   * Optional. Where the text stands in each message of a stream: a JSON Pointer,
+   * as `text_at`, which is the default. Example: "/choices/0/delta/content".
+   *
+   * @generated from field: string stream_text_at = 5;
+   */
+  streamTextAt?: string;
+
+  /**
+   * Optional. Which messages of a stream have text: `member=value`, at most 256
+   * characters. The default is all. Example: "event=token".
+   *
+   * @generated from field: string stream_event = 6;
+   */
+  streamEvent?: string;
 };
 
 /**

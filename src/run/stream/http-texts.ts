@@ -4,7 +4,7 @@ import { fail, type Refusal, refusalFrom } from "../../refusal/refusal.ts";
 import type { AnswerHeaders, AnswerReader, HttpExchange } from "../http-exchange.ts";
 import { runBounds } from "../run-bounds.ts";
 import { appFailed, endedBy } from "../runner.ts";
-import { createDecoder, type PieceDecoder } from "./piece-decoder.ts";
+import { createDecoder, type MessageReader, type PieceDecoder } from "./piece-decoder.ts";
 
 /**
  * The texts of an HTTP app's answer, in the form that its type names. The exchange is paused while
@@ -36,7 +36,10 @@ export class HttpTexts implements AsyncIterable<string>, AnswerReader {
     try {
       const decoder = await this.#head.promise;
       yield "";
-      for await (const bytes of this.#body) yield* joined(decoder.decode(bytes));
+      for await (const bytes of this.#body) {
+        yield* joined(decoder.decode(bytes));
+        if (this.#bounds.messages?.isDone) return;
+      }
       if (this.#failure) throw this.#failure;
       yield* decoder.end();
     } finally {
@@ -56,8 +59,8 @@ export class HttpTexts implements AsyncIterable<string>, AnswerReader {
   }
 
   onHead(headers: AnswerHeaders): void {
-    const { messageBytesMax, reservation } = this.#bounds;
-    this.#head.resolve(createDecoder(headers["content-type"], messageBytesMax, reservation));
+    const { messageBytesMax, reservation, messages } = this.#bounds;
+    this.#head.resolve(createDecoder(headers["content-type"], messageBytesMax, reservation, messages));
   }
 
   onBytes(bytes: Buffer): void {
@@ -82,6 +85,8 @@ interface AnswerBounds {
   readonly bodyBytesMax?: number;
   /** Reserves for the message that is not whole yet. */
   readonly reservation: Reservation;
+  /** Finds the texts of an app that has a format of its own. */
+  readonly messages?: MessageReader | undefined;
 }
 
 /** The texts of up to `streamJoinedMessages` messages in one. */

@@ -31,12 +31,33 @@ export function createDecoder(
   contentType: string | string[] | undefined,
   bytesMax: number,
   reservation: Reservation,
+  messages: MessageReader = ownFormat,
 ): PieceDecoder {
   const type = typeOf(contentType);
-  if (type === eventStream) return new EventStreamDecoder(bytesMax, reservation);
-  if (jsonLines.includes(type)) return new JsonLinesDecoder(bytesMax, reservation);
-  return new WholeJsonDecoder(bytesMax, reservation);
+  if (type === eventStream) return new EventStreamDecoder(bytesMax, reservation, messages);
+  if (jsonLines.includes(type)) return new JsonLinesDecoder(bytesMax, reservation, messages);
+  return new WholeJsonDecoder(bytesMax, reservation, messages);
 }
+
+/** Finds the text in the JSON of one answer. Each method throws APP_FAILED. */
+export interface MessageReader {
+  /** The text of an answer that is one message. */
+  textOfWhole(json: string): string;
+  /** The text of one of many messages; empty where it says nothing. */
+  textOfPart(json: string): string;
+  /** The last of many messages was read. */
+  end(): void;
+  /** Whether a message has said that it was the last. */
+  readonly isDone: boolean;
+}
+
+/** Every message is an object with a string `text`. */
+const ownFormat: MessageReader = {
+  textOfWhole: (json) => textOf(messageIn(json)),
+  textOfPart: (json) => textOf(partIn(json)),
+  end() {},
+  isDone: false,
+};
 
 /** Whether this is the type of an answer that has many messages. */
 export function isStreamType(contentType: string | string[] | undefined): boolean {
@@ -71,8 +92,10 @@ export class EventStreamDecoder implements PieceDecoder {
   readonly #data: ByteBuffer;
   #hasData = false;
   #isError = false;
+  readonly #messages: MessageReader;
 
-  constructor(bytesMax: number, reservation?: Reservation) {
+  constructor(bytesMax: number, reservation?: Reservation, messages: MessageReader = ownFormat) {
+    this.#messages = messages;
     this.#lines = new LineReader({ bytesMax, endsAtCr: true, reservation });
     const tooMany = `An event of the answer has more than ${bytesMax} bytes.`;
     this.#data = new ByteBuffer(bytesMax, tooMany, reservation);
@@ -92,6 +115,7 @@ export class EventStreamDecoder implements PieceDecoder {
     if (this.#hasData || !(rest.byteLength === 0 || rest[0] === colonByte)) {
       throw appFailed("The answer ended within an event.");
     }
+    this.#messages.end();
     return [];
   }
 
@@ -128,7 +152,7 @@ export class EventStreamDecoder implements PieceDecoder {
     this.#isError = false;
     const data = this.#data.take();
     if (isError) throw errorOfApp();
-    return hadData ? textOfPart(data.toString()) : "";
+    return hadData ? this.#messages.textOfPart(data.toString()) : "";
   }
 }
 
@@ -145,24 +169,27 @@ const space = 0x20;
  */
 export class JsonLinesDecoder implements PieceDecoder {
   readonly #lines: LineReader;
+  readonly #messages: MessageReader;
 
-  constructor(bytesMax: number, reservation?: Reservation) {
+  constructor(bytesMax: number, reservation?: Reservation, messages: MessageReader = ownFormat) {
+    this.#messages = messages;
     this.#lines = new LineReader({ bytesMax, endsAtCr: false, reservation });
   }
 
   *decode(bytes: Buffer): Generator<string> {
-    for (const line of this.#lines.read(bytes)) yield textOfLine(line);
+    for (const line of this.#lines.read(bytes)) yield this.#textOf(line);
   }
 
-  end(): Iterable<string> {
-    return [textOfLine(this.#lines.rest())];
+  *end(): Generator<string> {
+    yield this.#textOf(this.#lines.rest());
+    this.#messages.end();
   }
-}
 
-function textOfLine(bytes: Buffer): string {
-  if (bytes.byteLength === 0) return "";
-  const line = bytes.toString();
-  return emptyLine.test(line) ? "" : textOfPart(line);
+  #textOf(bytes: Buffer): string {
+    if (bytes.byteLength === 0) return "";
+    const line = bytes.toString();
+    return emptyLine.test(line) ? "" : this.#messages.textOfPart(line);
+  }
 }
 
 /** Without anything that JSON takes for more than whitespace. */
@@ -171,8 +198,10 @@ const emptyLine = /^[ \t\r]*$/;
 /** Reads a body that is one message, of at most `bytesMax` bytes. */
 export class WholeJsonDecoder implements PieceDecoder {
   readonly #body: ByteBuffer;
+  readonly #messages: MessageReader;
 
-  constructor(bytesMax: number, reservation?: Reservation) {
+  constructor(bytesMax: number, reservation?: Reservation, messages: MessageReader = ownFormat) {
+    this.#messages = messages;
     this.#body = new ByteBuffer(bytesMax, `The answer has more than ${bytesMax} bytes.`, reservation);
   }
 
@@ -185,24 +214,21 @@ export class WholeJsonDecoder implements PieceDecoder {
     const body = this.#body.take();
     // A byte order mark is kept: it is no JSON.
     if (!isUtf8(body)) throw notUtf8();
-    return [textOf(messageIn(body.toString()))];
+    return [this.#messages.textOfWhole(body.toString())];
   }
 }
 
-/**
- * The text of one of many messages in JSON, as `textOf` has it. With a member `error` the app says
- * that it failed half-way.
- */
-function textOfPart(json: string): string {
+/** One of many messages. With a member `error` the app says that it failed half-way. */
+export function partIn(json: string): unknown {
   const message = messageIn(json);
   if (typeof message === "object" && message !== null && "error" in message && message.error !== null) {
     throw errorOfApp();
   }
-  return textOf(message);
+  return message;
 }
 
 /** The refusal for an app that says in its stream that it failed. */
-function errorOfApp() {
+export function errorOfApp() {
   return appFailed("The app sent an error in its stream.");
 }
 
@@ -233,7 +259,7 @@ export function jsonIn(json: string): unknown {
   }
 }
 
-function messageIn(json: string): unknown {
+export function messageIn(json: string): unknown {
   const message = jsonIn(json);
   if (message === undefined) throw appFailed("A message is not JSON.");
   return message;

@@ -23,7 +23,7 @@ test.each<[string, string[], string[]]>([
   ["commands", ["te"], ["teams"]],
   ["the commands of a group", ["teams", ""], ["create", "list", "set-plan", "delete", "help"]],
   ["options", ["keys", "verify", "--"], ["--json", "--app", "--help"]],
-  ["an option that may be repeated, again", ["apps", "create", "x", "--team", "demo", "--te"], ["--team"]],
+  ["an option that may be repeated, again", ["apps", "create", "x", "--team", "demo", "--tea"], ["--team"]],
   ["the choices of an option", ["apps", "create", "x", "--backend", ""], ["echo", "http", "grpc", "guard"]],
   ["the choices of an argument", ["teams", "set-plan", "demo", "p"], ["pro"]],
   ["teams for --team", ["keys", "list", "--team", ""], ["acme", "demo"]],

@@ -1,0 +1,99 @@
+import type { TemplateRecord } from "../apps/app-store.ts";
+import { appFailed } from "./runner.ts";
+import { errorOfApp, type MessageReader, messageIn, partIn } from "./stream/piece-decoder.ts";
+
+/**
+ * Finds the text in the answers of an app with a format of its own, by the pointers of its
+ * template. What it refuses with APP_FAILED names the pointer that missed, and no word of the app.
+ */
+export class AnswerTemplate {
+  readonly #wholeAt: string;
+  readonly #partAt: string;
+  /** The member and its value in the messages that have text; undefined where all have. */
+  readonly #event: readonly [string, string] | undefined;
+
+  constructor({ textAt, streamTextAt, streamEvent }: TemplateRecord) {
+    this.#wholeAt = textAt || "/text";
+    this.#partAt = streamTextAt || this.#wholeAt;
+    const equals = streamEvent.indexOf("=");
+    this.#event = equals < 0 ? undefined : [streamEvent.slice(0, equals), streamEvent.slice(equals + 1)];
+  }
+
+  /** What an answer must be, in words. */
+  get wanted(): string {
+    return `It must be JSON with a string at ${this.#wholeAt}`;
+  }
+
+  /** The text of a whole answer. */
+  textIn(answer: unknown): string {
+    const text = valueAt(answer, this.#wholeAt);
+    if (typeof text === "string") return text;
+    const why = text === undefined ? `there is no ${missedIn(answer, this.#wholeAt)}` : shapeOf(text);
+    throw appFailed(`The answer has no string at ${this.#wholeAt} (text_at): ${why}.`);
+  }
+
+  /** The text of a message of a stream; undefined where it says nothing. */
+  #textOfPart(message: unknown): string | undefined {
+    if (this.#event) {
+      const [member, value] = this.#event;
+      const event = memberOf(message, member);
+      if (event === "error" && value !== "error") throw errorOfApp();
+      if (event !== value) return undefined;
+    }
+    const text = valueAt(message, this.#partAt);
+    return typeof text === "string" ? text : undefined;
+  }
+
+  /** Reads the messages of one answer. */
+  messages(): MessageReader {
+    let isDone = false;
+    let hasText = false;
+    const end = () => {
+      if (hasText) return;
+      const event = this.#event ? ` and ${this.#event.join("=")} (stream_event)` : "";
+      throw appFailed(`No message of the stream has a string at ${this.#partAt} (stream_text_at)${event}.`);
+    };
+    return {
+      textOfWhole: (json) => this.textIn(messageIn(json)),
+      textOfPart: (json) => {
+        if (isDone) return "";
+        isDone = json.trim() === "[DONE]";
+        if (isDone) end();
+        const text = isDone ? undefined : this.#textOfPart(partIn(json));
+        hasText ||= text !== undefined;
+        return text ?? "";
+      },
+      end,
+      get isDone() {
+        return isDone;
+      },
+    };
+  }
+}
+
+/** The value in JSON at a JSON Pointer (RFC 6901); undefined where there is none. */
+function valueAt(json: unknown, pointer: string): unknown {
+  const names = pointer.split("/").slice(1);
+  const steps = names.map((name) => name.replaceAll("~1", "/").replaceAll("~0", "~"));
+  return steps.reduce(memberOf, json);
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
+  if (Array.isArray(value) && !arrayIndex.test(name)) return undefined;
+  return Reflect.get(value, name);
+}
+
+const arrayIndex = /^(?:0|[1-9]\d*)$/;
+
+/** The shortest beginning of the pointer that leads to nothing. */
+function missedIn(answer: unknown, pointer: string): string {
+  const names = pointer.split("/");
+  const begins = names.map((_, index) => names.slice(0, index + 1).join("/"));
+  return begins.find((begin) => valueAt(answer, begin) === undefined) ?? pointer;
+}
+
+function shapeOf(value: unknown): string {
+  if (value === null) return "it is null";
+  return Array.isArray(value) ? "it is an array" : `it is a ${typeof value}`;
+}
