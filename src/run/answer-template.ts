@@ -7,29 +7,30 @@ import { errorOfApp, type MessageReader, messageIn, partIn } from "./stream/piec
  * template. What it refuses with APP_FAILED names the pointer that missed, and no word of the app.
  */
 export class AnswerTemplate {
-  readonly #wholeAt: string;
-  readonly #partAt: string;
+  readonly #whole: Pointer;
+  readonly #part: Pointer;
   /** The member and its value in the messages that have text; undefined where all have. */
   readonly #event: readonly [string, string] | undefined;
 
   constructor({ textAt, streamTextAt, streamEvent }: TemplateRecord) {
-    this.#wholeAt = textAt || "/text";
-    this.#partAt = streamTextAt || this.#wholeAt;
+    this.#whole = readPointer(textAt || "/text");
+    this.#part = streamTextAt === "" ? this.#whole : readPointer(streamTextAt);
     const equals = streamEvent.indexOf("=");
     this.#event = equals < 0 ? undefined : [streamEvent.slice(0, equals), streamEvent.slice(equals + 1)];
   }
 
   /** What an answer must be, in words. */
   get wanted(): string {
-    return `It must be JSON with a string at ${this.#wholeAt}`;
+    return `It must be JSON with a string at ${this.#whole.at}`;
   }
 
   /** The text of a whole answer. */
   textIn(answer: unknown): string {
-    const text = valueAt(answer, this.#wholeAt);
+    const text = valueAt(answer, this.#whole);
     if (typeof text === "string") return text;
-    const why = text === undefined ? `there is no ${missedIn(answer, this.#wholeAt)}` : shapeOf(text);
-    throw appFailed(`The answer has no string at ${this.#wholeAt} (text_at): ${why}.`);
+    const type = text === null ? "null" : `of type ${typeof text}`;
+    const why = text === undefined ? `there is no ${missedIn(answer, this.#whole.at)}` : `it is ${type}`;
+    throw appFailed(`The answer has no string at ${this.#whole.at} (text_at): ${why}.`);
   }
 
   /** The text of a message of a stream; undefined where it says nothing. */
@@ -40,7 +41,7 @@ export class AnswerTemplate {
       if (event === "error" && value !== "error") throw errorOfApp();
       if (event !== value) return undefined;
     }
-    const text = valueAt(message, this.#partAt);
+    const text = valueAt(message, this.#part);
     return typeof text === "string" ? text : undefined;
   }
 
@@ -51,7 +52,7 @@ export class AnswerTemplate {
     const end = () => {
       if (hasText) return;
       const event = this.#event ? ` and ${this.#event.join("=")} (stream_event)` : "";
-      throw appFailed(`No message of the stream has a string at ${this.#partAt} (stream_text_at)${event}.`);
+      throw appFailed(`No message of the stream has a string at ${this.#part.at} (stream_text_at)${event}.`);
     };
     return {
       textOfWhole: (json) => this.textIn(messageIn(json)),
@@ -71,10 +72,19 @@ export class AnswerTemplate {
   }
 }
 
-/** The value in JSON at a JSON Pointer (RFC 6901); undefined where there is none. */
-function valueAt(json: unknown, pointer: string): unknown {
-  const names = pointer.split("/").slice(1);
-  const steps = names.map((name) => name.replaceAll("~1", "/").replaceAll("~0", "~"));
+interface Pointer {
+  readonly at: string;
+  readonly steps: readonly string[];
+}
+
+/** A JSON Pointer (RFC 6901). */
+function readPointer(at: string): Pointer {
+  const names = at.split("/").slice(1);
+  return { at, steps: names.map((name) => name.replaceAll("~1", "/").replaceAll("~0", "~")) };
+}
+
+/** The value in JSON that a pointer leads to; undefined where there is none. */
+function valueAt(json: unknown, { steps }: Pointer): unknown {
   return steps.reduce(memberOf, json);
 }
 
@@ -90,10 +100,5 @@ const arrayIndex = /^(?:0|[1-9]\d*)$/;
 function missedIn(answer: unknown, pointer: string): string {
   const names = pointer.split("/");
   const begins = names.map((_, index) => names.slice(0, index + 1).join("/"));
-  return begins.find((begin) => valueAt(answer, begin) === undefined) ?? pointer;
-}
-
-function shapeOf(value: unknown): string {
-  if (value === null) return "it is null";
-  return Array.isArray(value) ? "it is an array" : `it is a ${typeof value}`;
+  return begins.find((begin) => valueAt(answer, readPointer(begin)) === undefined) ?? pointer;
 }
