@@ -139,6 +139,27 @@ describe.each(lines)("the line of $page for $id", (line) => {
   });
 });
 
+test("what a pointer missed is in the log alone, and the key of the service in neither, nor in apps show", async () => {
+  const line = lines.find(({ id }) => id === "flowise")!;
+  standIn = standInFor(line);
+  const id = await createApp({ id: line.id, args: line.args.with(line.args.indexOf("/text"), "/answer/0") });
+  const answer = await post(id, "run", "hello");
+  const text = await answer.text();
+  expect(JSON.parse(text)).toMatchObject({ error: { code: "app_failed" } });
+  expect(text).not.toContain("/answer");
+  const logged = keyrun.logLines.filter((one) => one.includes(answer.headers.get("x-request-id") ?? "-"));
+  expect(logged.map((one) => JSON.parse(one).cause)).toEqual([
+    "The answer has no string at /answer/0 (text_at): there is no /answer.",
+  ]);
+  const shown = await command(["apps", "show", id, "--json"]);
+  const { request, textAt } = JSON.parse(shown.stdout).app.backend.http;
+  expect({ request, textAt }).toEqual({
+    request: '{"question":"$text","streaming":"$stream"}',
+    textAt: "/answer/0",
+  });
+  expect(keyrun.logLines.join("") + shown.stdout + text).not.toContain("service-key-1");
+});
+
 test("the stand-in of OpenAI's format is one to OpenAI's own client", async () => {
   standIn = standIns.chat!;
   const client = new OpenAI({ baseURL: `${origin}/v1`, apiKey: "service-key-1", maxRetries: 0 });
