@@ -20,7 +20,7 @@ import type { RunSlots } from "../run-slots.ts";
 import type { Runner } from "../runner.ts";
 import type { WatchRights } from "../watch-rights.ts";
 import { createLostOwners } from "./lost-owners.ts";
-import { cancelled, endOf, interrupted } from "./run-ends.ts";
+import { cancelled, ended, endOf, interrupted } from "./run-ends.ts";
 import { createRunRecords } from "./run-records.ts";
 import type { RunEnd, RunRecord, RunStore, RunsUnderWay } from "./run-store.ts";
 import { createRunWaits } from "./run-waits.ts";
@@ -68,8 +68,13 @@ export function createKeptRuns(parts: {
 }) {
   const { clock, timers = systemTimers, store, bytes, keptMs, liveOwners, onWriteFailed } = parts;
   const records = createRunRecords({ ...parts, isShared: liveOwners !== undefined });
-  const waits = createRunWaits({ store, timers, watchRights: parts.watchRights });
-  const underWay = createRunsUnderWay({ ...parts, records, onLeft: waits.ended });
+  const underWay = createRunsUnderWay({ ...parts, records, onLeft: (id, end) => waits.ended(id, end) });
+  const waits = createRunWaits({
+    store,
+    timers,
+    isHere: (id) => underWay.has(id),
+    watchRights: parts.watchRights,
+  });
   let isClosing = false;
 
   const endNow = (refusal: Refusal) => endOf({ refusal }, { endTimeMs: clock.unixMs(), keptMs });
@@ -88,10 +93,12 @@ export function createKeptRuns(parts: {
     try {
       if (!reservation.reserve(Buffer.byteLength(request.text))) throw overloaded();
       const record = recordOf(request, { owner, createTimeMs: clock.unixMs(), keptMs });
-      const found = await records.insertOrFind(record);
+      // Many repeats of a run of this instance wait for it together: they need no write each.
+      const found = underWay.findByKey(record.keyHash) ?? (await records.insertOrFind(record));
       if (!found) {
+        const end = underWay.add(record);
         const releaseSlot = await takeSlot(request, record);
-        return { record, output: underWay.begin(record, { request, call, reservation, releaseSlot }) };
+        return { record, output: underWay.begin(record, { request, call, end, reservation, releaseSlot }) };
       }
       if (found.fingerprint !== record.fingerprint) throw fail("IDEMPOTENCY_KEY_REUSED");
       reservation.release();
@@ -114,7 +121,7 @@ export function createKeptRuns(parts: {
     } catch (thrown) {
       releaseSlot();
       await records.remove(record);
-      waits.ended(record.id);
+      underWay.leave(record);
       throw thrown;
     }
   }
@@ -173,8 +180,7 @@ export function createKeptRuns(parts: {
       const standing = await records.endNow(record.id, end);
       if (standing) return standing;
       if (!stop(record.id)) parts.announceEnd(record.id);
-      const { state, error, endTimeMs, expireTimeMs } = end;
-      return { ...record, state, error, endTimeMs, expireTimeMs };
+      return ended(record, end);
     },
     cancelAll,
     /** Ends the team's runs, and deletes what is kept of them. Calls `before` before each write. */

@@ -1,7 +1,7 @@
 import { isReason, rowOf } from "../../refusal/reasons.ts";
 import { fail, Refusal } from "../../refusal/refusal.ts";
 import { runBounds } from "../run-bounds.ts";
-import type { RunEnd, RunFault } from "./run-store.ts";
+import type { RunEnd, RunFault, RunRecord } from "./run-store.ts";
 
 /** What came of a run: the app's output, or why there is none. */
 export type RunOutcome =
@@ -36,6 +36,20 @@ export function endOf({ text, refusal }: RunOutcome, { endTimeMs, keptMs }: EndT
   const state = reason === "RUN_CANCELLED" ? "cancelled" : "failed";
   const error = { code: reason.toLowerCase(), message, status: rowOf(reason).httpStatus };
   return { ...times, state, text: null, error, freesKey: !mayHaveRun };
+}
+
+/** The record of the run once it has this end. */
+export function ended(record: RunRecord, end: RunEnd): RunRecord {
+  const { state, text, error, endTimeMs, expireTimeMs, freesKey } = end;
+  return {
+    ...record,
+    keyHash: freesKey ? record.id : record.keyHash,
+    state,
+    textBytes: text === null ? null : Buffer.byteLength(text),
+    error,
+    endTimeMs,
+    expireTimeMs,
+  };
 }
 
 interface EndTimes {

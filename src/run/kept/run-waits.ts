@@ -13,18 +13,30 @@ import type { RunRecord, RunStore } from "./run-store.ts";
 export function createRunWaits({
   store,
   timers,
+  isHere,
   watchRights,
 }: {
   readonly store: Pick<RunStore, "find" | "stillRunning">;
   readonly timers: Timers;
+  /** Whether the run is under way at this instance, which calls `ended` at its end. */
+  readonly isHere: (runId: string) => boolean;
   readonly watchRights: WatchRights;
 }) {
-  const waiting = new Map<string, Set<() => void>>();
+  const waiting = new Map<string, Set<(record: RunRecord | undefined) => void>>();
   const ofTeams = new Map<string, number>();
   let isClosed = false;
 
-  function ended(runId: string): void {
-    for (const wake of waiting.get(runId) ?? []) wake();
+  /** Wakes those who wait for the run: with its record, or to look for that in the store. */
+  function ended(runId: string, record?: RunRecord): void {
+    for (const wake of waiting.get(runId) ?? []) wake(record);
+  }
+
+  /** A run that is not here may have ended before anybody began to wait for it. */
+  async function findNow(id: string): Promise<RunRecord | undefined> {
+    return await store.find(id).catch((thrown: unknown) => {
+      ended(id);
+      throw thrown;
+    });
   }
 
   const polls = createRepeatedWork(async () => {
@@ -35,15 +47,15 @@ export function createRunWaits({
     for (const id of ids) if (!running.has(id)) ended(id);
   }, runBounds.runPollMs);
 
-  /** Resolves after `msMax`, when it is woken, or rejects with the refusal of the caller's end. */
+  /** Resolves after `msMax`, or when it is woken, and rejects with the refusal of the caller's end. */
   function sleep(
     runId: string,
     { msMax, call, checkRight }: { msMax: number; call: Pick<Call, "signal">; checkRight: CheckRight },
-  ): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
+  ): Promise<RunRecord | undefined> {
+    const { promise, resolve, reject } = Promise.withResolvers<RunRecord | undefined>();
     const wakes = waiting.get(runId) ?? new Set();
     waiting.set(runId, wakes.add(resolve));
-    const over = timers.after(msMax, resolve);
+    const over = timers.after(msMax, () => resolve(undefined));
     const rights = watchRights(checkRight, reject);
     return unlessAborted(promise, call.signal).finally(() => {
       over.cancel();
@@ -79,19 +91,16 @@ export function createRunWaits({
         const slept = sleep(id, { msMax: ms, call, checkRight });
         // It may reject before it is awaited.
         slept.catch(() => {});
-        // It may have ended before this began to wait.
-        const [running] = await store.stillRunning([id]).catch((thrown: unknown) => {
-          ended(id);
-          throw thrown;
-        });
-        if (running === undefined) ended(id);
-        await slept;
+        const now = isHere(id) ? record : await findNow(id);
+        if (now?.state !== "running") ended(id);
+        const told = await slept;
+        if (now?.state !== "running") return now;
+        return told ?? (await store.find(id));
       } finally {
         const left = (ofTeams.get(teamId) ?? 1) - 1;
         if (left > 0) ofTeams.set(teamId, left);
         else ofTeams.delete(teamId);
       }
-      return await store.find(id);
     },
     /** From now on the store is asked, as other instances may write the ends of runs. */
     pollStore: polls.start,

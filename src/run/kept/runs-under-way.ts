@@ -5,7 +5,7 @@ import { readTraceContext } from "../../http/trace-context.ts";
 import type { TeamReservation } from "../../limit/byte-budget.ts";
 import type { Run, Runner } from "../runner.ts";
 import type { CheckRight } from "../watch-rights.ts";
-import { cancelled, endOf, outcomeOf, refusalOfFault } from "./run-ends.ts";
+import { cancelled, ended, endOf, outcomeOf, refusalOfFault } from "./run-ends.ts";
 import type { RunRecords } from "./run-records.ts";
 import type { RunEnd, RunRecord } from "./run-store.ts";
 
@@ -28,11 +28,13 @@ export interface KeptRequest {
 interface Begun {
   readonly request: KeptRequest;
   readonly call: Call;
+  /** As `add` has returned it. */
+  readonly end: AbortController;
   readonly reservation: TeamReservation;
   readonly releaseSlot: () => void;
 }
 
-/** The runs with a record that this instance has begun, until what came of each is written. */
+/** The runs of this instance that have a record, until what came of each is written. */
 export function createRunsUnderWay(parts: {
   readonly clock: Clock;
   readonly run: Runner;
@@ -40,27 +42,32 @@ export function createRunsUnderWay(parts: {
   /** As in `createKeptRuns`. */
   readonly owner: () => string | undefined;
   readonly records: Pick<RunRecords, "end" | "remove">;
-  /** Called once a run is not under way any more. */
-  readonly onLeft: (runId: string) => void;
+  /** Called once a run is not under way any more, with its record; undefined if that is removed. */
+  readonly onLeft: (runId: string, record: RunRecord | undefined) => void;
   /** As in `createKeptRuns`. */
   readonly onEnded: (state: RunEnd["state"]) => void;
 }) {
   const { clock, keptMs, records } = parts;
   const underWay = new Map<string, { readonly record: RunRecord; readonly end: AbortController }>();
+  const ofKeys = new Map<string, RunRecord>();
   let whenIdle: (() => void)[] = [];
 
-  /** Runs the app, writes what came of it, and tells its caller. Never rejects. */
+  /**
+   * Runs the app, writes what came of it, and tells its caller. Resolves with the record, or with
+   * undefined where that is removed. Never rejects.
+   */
   async function carryOut(
     record: RunRecord,
     { run, releaseSlot }: { readonly run: Run; readonly releaseSlot: () => void },
     { resolve, reject }: PromiseWithResolvers<string>,
-  ): Promise<void> {
+  ): Promise<RunRecord | undefined> {
     const outcome = await outcomeOf(parts.run(run));
     releaseSlot();
     const tell = () => (outcome.refusal ? reject(outcome.refusal) : resolve(outcome.text));
     if (outcome.refusal?.mayHaveRun === false && !record.listed) {
       await records.remove(record);
-      return tell();
+      tell();
+      return undefined;
     }
     const end = endOf(outcome, { endTimeMs: clock.unixMs(), keptMs });
     const standing = await records.end(record, end, () => {
@@ -69,25 +76,36 @@ export function createRunsUnderWay(parts: {
     });
     if (standing?.error) reject(refusalOfFault(standing.error));
     tell();
-    if (record.listed) parts.onEnded(standing && standing.state !== "running" ? standing.state : end.state);
+    const now = standing ?? ended(record, end);
+    if (record.listed && now.state !== "running") parts.onEnded(now.state);
+    return now;
   }
 
-  function left(runId: string): void {
-    underWay.delete(runId);
-    parts.onLeft(runId);
+  function leave({ id, keyHash }: RunRecord, now?: RunRecord): void {
+    underWay.delete(id);
+    ofKeys.delete(keyHash);
+    parts.onLeft(id, now);
     if (underWay.size > 0) return;
     for (const resolve of whenIdle) resolve();
     whenIdle = [];
   }
 
   return {
+    /** A run whose record is there now. Returns what ends it early. */
+    add(record: RunRecord): AbortController {
+      const end = new AbortController();
+      underWay.set(record.id, { record, end });
+      ofKeys.set(record.keyHash, record);
+      return end;
+    },
+    /** A run that was not begun after all, and whose record is removed. */
+    leave: (record: RunRecord) => leave(record),
     /**
      * Runs the app for nobody in particular. Resolves with its output for the caller that began the
      * run, or rejects with the refusal of the run.
      */
-    begin(record: RunRecord, { request, call, reservation, releaseSlot }: Begun): Promise<string> {
+    begin(record: RunRecord, { request, call, end, reservation, releaseSlot }: Begun): Promise<string> {
       const { runId, teamId, keyId, app, text, listed } = request;
-      const end = new AbortController();
       const run: Run = {
         runId,
         teamId,
@@ -100,17 +118,19 @@ export function createRunsUnderWay(parts: {
         traceContext: readTraceContext(call.http),
         signal: end.signal,
       };
-      underWay.set(runId, { record, end });
       const answer = Promise.withResolvers<string>();
       // Its caller may be gone.
       answer.promise.catch(() => {});
-      void carryOut(record, { run, releaseSlot }, answer).finally(() => {
+      void carryOut(record, { run, releaseSlot }, answer).then((now) => {
         reservation.release();
-        left(runId);
+        leave(record, now);
       });
       return answer.promise;
     },
     ids: () => [...underWay.keys()],
+    has: (runId: string) => underWay.has(runId),
+    /** The record with which the run that has this key was begun; undefined if none is here. */
+    findByKey: (keyHash: string) => ofKeys.get(keyHash),
     /** Closes the app's call of a run that has an end. Returns whether it is under way here. */
     stop(runId: string): boolean {
       const here = underWay.get(runId);

@@ -10,12 +10,13 @@ import type { StoreCall } from "./store-call.ts";
 export function createRunStore(collections: Collections, call: StoreCall): RunStore {
   const { runs } = collections;
 
-  async function findWhere(filter: Filter<RunDocument>): Promise<RunRecord[]> {
-    return (await call(() => runs.find(filter, newest).toArray())).map(recordOf);
+  async function findOne(filter: Filter<RunDocument>): Promise<RunRecord | undefined> {
+    const document = await call(() => runs.findOne(filter, newest));
+    return document ? recordOf(document) : undefined;
   }
 
   return {
-    write: createWrite(collections, call, findWhere),
+    write: createWrite(collections, call),
     async endAll(which, end, limit) {
       if (limit <= 0) return [];
       const some = runs.find(conditionOf(which)).limit(limit).project<{ _id: string }>({ _id: 1 });
@@ -24,8 +25,8 @@ export function createRunStore(collections: Collections, call: StoreCall): RunSt
       await call(() => runs.updateMany({ _id: { $in: ids }, ...running }, { $set: endFieldsOf(end) }));
       return ids;
     },
-    find: async (id) => (await findWhere({ _id: { $eq: id } }))[0],
-    findByKey: async (keyHash) => (await findWhere({ keyHash: { $eq: keyHash } }))[0],
+    find: (id) => findOne({ _id: { $eq: id } }),
+    findByKey: (keyHash) => findOne({ keyHash: { $eq: keyHash } }),
     async textOf(id) {
       // As new as the record: what it says is there must not be missing here.
       const text = { projection: { _id: 0, text: 1 }, readConcern: { level: "local" } } as const;
@@ -33,7 +34,11 @@ export function createRunStore(collections: Collections, call: StoreCall): RunSt
       return typeof found?.text === "string" ? found.text : null;
     },
     async stillRunning(ids) {
-      const found = runs.find({ _id: { $in: [...ids] }, ...running }).project<{ _id: string }>({ _id: 1 });
+      if (ids.length === 0) return []; // MongoDB takes a limit of 0 for none.
+      const found = runs
+        .find({ _id: { $in: [...ids] }, ...running })
+        .limit(ids.length)
+        .project<{ _id: string }>({ _id: 1 });
       return (await call(() => found.toArray())).map(({ _id }) => _id);
     },
     owners: () => call(() => runs.distinct("owner", running)),
@@ -57,11 +62,13 @@ export function createRunStore(collections: Collections, call: StoreCall): RunSt
 }
 
 /** `write` of the port: one message, and one more for what stood in the way. */
-function createWrite(
-  { runs }: Collections,
-  call: StoreCall,
-  findWhere: (filter: Filter<RunDocument>) => Promise<RunRecord[]>,
-): RunStore["write"] {
+function createWrite({ runs }: Collections, call: StoreCall): RunStore["write"] {
+  /** Each of the values has one record at most. */
+  async function findEach(field: "_id" | "keyHash", values: readonly string[]): Promise<RunRecord[]> {
+    const found = runs.find({ [field]: { $in: [...values] } }, newest).limit(values.length);
+    return (await call(() => found.toArray())).map(recordOf);
+  }
+
   /** Returns the inserts that met a record, and whether an end may have met one. */
   async function bulk(changes: readonly RunChange[]) {
     const ends = changes.filter(({ kind }) => kind === "end").length;
@@ -82,7 +89,7 @@ function createWrite(
       if (tries > bounds.claimTriesMax) {
         throw unavailable({ cause: new Error("records came and went while they were inserted") });
       }
-      const found = await findWhere({ keyHash: { $in: left.map(keyHashOf) } });
+      const found = await findEach("keyHash", left.map(keyHashOf));
       const byKey = new Map(found.map((record) => [record.keyHash, record]));
       for (const change of left) {
         const record = byKey.get(keyHashOf(change));
@@ -98,7 +105,8 @@ function createWrite(
     if (changes.length === 0) return []; // MongoDB refuses an empty message.
     const { taken, isEnded } = await call(() => bulk(changes));
     const met = await findTaken(taken);
-    const ended = isEnded ? await findWhere({ _id: { $in: changes.map(({ id }) => id) } }) : [];
+    const ids = changes.map(({ id }) => id);
+    const ended = isEnded ? await findEach("_id", ids) : [];
     return changes.map((change) => {
       if (change.kind !== "end") return met.get(change);
       const { state, endTimeMs } = change.end;

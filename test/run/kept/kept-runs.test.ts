@@ -367,6 +367,25 @@ describe("a run that may not begin", () => {
   });
 });
 
+test("a repeat of a run that is under way here writes nothing, and is told its end as it is written", async () => {
+  const { backend, one } = instances(1);
+  const order = fresh("wait");
+  const first = one.ask(order);
+  await expect.poll(() => backend.isHeld(order.text)).toBe(true);
+  // The store would refuse the repeat.
+  failing = "insert";
+  const { record, output } = await one.start(order);
+  expect([record.state, output]).toEqual(["running", undefined]);
+  const call = { signal: new AbortController().signal, timeoutMs: () => undefined };
+  const waiting = one.runs.wait(record, { msMax: 50_000, call, checkRight: async () => {} });
+  backend.release(order.text);
+  expect(await first).toBe(order.text.toUpperCase());
+  const told = await waiting;
+  expect(told).toMatchObject({ id: record.id, state: "succeeded" });
+  expect(told).toEqual(await store.find(record.id));
+  failing = undefined;
+});
+
 test("those who wait are woken by the removal of a run that did not begin", async () => {
   const { one } = instances(1);
   const order = { ...fresh(), listed: true };
