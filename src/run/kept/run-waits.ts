@@ -47,7 +47,7 @@ export function createRunWaits({
     for (const id of ids) if (!running.has(id)) ended(id);
   }, runBounds.runPollMs);
 
-  /** Resolves after `msMax` or when woken; rejects with the refusal of the caller's end or right. */
+  /** Resolves after `msMax` or when woken; rejects with the refusal of the caller or its right. */
   function sleep(
     runId: string,
     { msMax, call, checkRight }: { msMax: number; call: Pick<Call, "signal">; checkRight: CheckRight },
