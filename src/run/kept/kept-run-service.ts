@@ -16,7 +16,7 @@ import { type FindRunnableApp, keyOf } from "../runner.ts";
 import type { CheckRight } from "../watch-rights.ts";
 import { claimOf, idempotencyHeader, refuseIdempotencyKey, replayedHeader } from "./idempotency-key.ts";
 import type { KeptRuns, StartedRun } from "./kept-runs.ts";
-import { refusalOfFault } from "./run-ends.ts";
+import { type RunWithText, refusalOfFault } from "./run-ends.ts";
 import type { RunRecord } from "./run-store.ts";
 
 type Methods = Pick<ServiceMethods<typeof RunService>, "getRun" | "listRuns" | "cancelRun">;
@@ -83,11 +83,12 @@ export function createKeptRunService(parts: {
     return record;
   }
 
-  async function textOf({ id, textBytes }: RunRecord, call: Call): Promise<string | null> {
-    return textBytes === null ? null : await readKeptText(call.http, textBytes, () => runs.textOf(id));
+  async function textOf({ id, textBytes, text }: RunWithText, call: Call): Promise<string | null> {
+    if (textBytes === null) return null;
+    return await readKeptText(call.http, textBytes, async () => text ?? (await runs.textOf(id)));
   }
 
-  async function messageWithText(record: RunRecord, call: Call): Promise<RunMessage> {
+  async function messageWithText(record: RunWithText, call: Call): Promise<RunMessage> {
     const text = record.state === "succeeded" ? await textOf(record, call) : null;
     const message = messageOf(record);
     if (record.state !== "succeeded") return message;

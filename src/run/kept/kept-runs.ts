@@ -20,7 +20,7 @@ import type { RunSlots } from "../run-slots.ts";
 import type { Runner } from "../runner.ts";
 import type { WatchRights } from "../watch-rights.ts";
 import { createLostOwners } from "./lost-owners.ts";
-import { cancelled, ended, endOf, interrupted } from "./run-ends.ts";
+import { cancelled, ended, endOf, interrupted, type RunWithText } from "./run-ends.ts";
 import { createRunRecords } from "./run-records.ts";
 import type { RunEnd, RunRecord, RunStore, RunsUnderWay } from "./run-store.ts";
 import { createRunWaits } from "./run-waits.ts";
@@ -175,7 +175,7 @@ export function createKeptRuns(parts: {
     list: store.list,
     wait: waits.wait,
     /** Resolves with the run once it has a durable end: CANCELLED, or an earlier one. */
-    async cancel(record: RunRecord): Promise<RunRecord> {
+    async cancel(record: RunRecord): Promise<RunWithText> {
       const end = endNow(cancelled());
       const standing = await records.endNow(record.id, end);
       if (standing) return standing;

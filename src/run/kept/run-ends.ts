@@ -38,8 +38,11 @@ export function endOf({ text, refusal }: RunOutcome, { endTimeMs, keptMs }: EndT
   return { ...times, state, text: null, error, freesKey: !mayHaveRun };
 }
 
+/** A record, with its text where that is at hand and need not be read from the store. */
+export type RunWithText = RunRecord & { readonly text?: string | null };
+
 /** The record of the run once it has this end. */
-export function ended(record: RunRecord, end: RunEnd): RunRecord {
+export function ended(record: RunRecord, end: RunEnd): RunWithText {
   const { state, text, error, endTimeMs, expireTimeMs, freesKey } = end;
   return {
     ...record,
@@ -49,6 +52,7 @@ export function ended(record: RunRecord, end: RunEnd): RunRecord {
     error,
     endTimeMs,
     expireTimeMs,
+    text,
   };
 }
 

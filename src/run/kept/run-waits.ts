@@ -3,6 +3,7 @@ import { createRepeatedWork, type Timers } from "../../base/clock.ts";
 import { unlessAborted } from "../../http/handler.ts";
 import { runBounds } from "../run-bounds.ts";
 import type { CheckRight, WatchRights } from "../watch-rights.ts";
+import type { RunWithText } from "./run-ends.ts";
 import type { RunRecord, RunStore } from "./run-store.ts";
 
 /**
@@ -22,12 +23,12 @@ export function createRunWaits({
   readonly isHere: (runId: string) => boolean;
   readonly watchRights: WatchRights;
 }) {
-  const waiting = new Map<string, Set<(record: RunRecord | undefined) => void>>();
+  const waiting = new Map<string, Set<(record: RunWithText | undefined) => void>>();
   const ofTeams = new Map<string, number>();
   let isClosed = false;
 
   /** Wakes those who wait for the run: with its record, or to look for that in the store. */
-  function ended(runId: string, record?: RunRecord): void {
+  function ended(runId: string, record?: RunWithText): void {
     for (const wake of waiting.get(runId) ?? []) wake(record);
   }
 
@@ -51,8 +52,8 @@ export function createRunWaits({
   function sleep(
     runId: string,
     { msMax, call, checkRight }: { msMax: number; call: Pick<Call, "signal">; checkRight: CheckRight },
-  ): Promise<RunRecord | undefined> {
-    const { promise, resolve, reject } = Promise.withResolvers<RunRecord | undefined>();
+  ): Promise<RunWithText | undefined> {
+    const { promise, resolve, reject } = Promise.withResolvers<RunWithText | undefined>();
     const wakes = waiting.get(runId) ?? new Set();
     waiting.set(runId, wakes.add(resolve));
     const over = timers.after(msMax, () => resolve(undefined));
@@ -79,7 +80,7 @@ export function createRunWaits({
         call,
         checkRight,
       }: { msMax: number; call: Pick<Call, "signal" | "timeoutMs">; checkRight: CheckRight },
-    ): Promise<RunRecord | undefined> {
+    ): Promise<RunWithText | undefined> {
       const { id, teamId } = record;
       const callMs = (call.timeoutMs() ?? Number.POSITIVE_INFINITY) - runBounds.runWaitSpareMs;
       const ms = Math.min(msMax, callMs);

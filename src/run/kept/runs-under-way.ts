@@ -5,7 +5,7 @@ import { readTraceContext } from "../../http/trace-context.ts";
 import type { TeamReservation } from "../../limit/byte-budget.ts";
 import type { Run, Runner } from "../runner.ts";
 import type { CheckRight } from "../watch-rights.ts";
-import { cancelled, ended, endOf, outcomeOf, refusalOfFault } from "./run-ends.ts";
+import { cancelled, ended, endOf, outcomeOf, type RunWithText, refusalOfFault } from "./run-ends.ts";
 import type { RunRecords } from "./run-records.ts";
 import type { RunEnd, RunRecord } from "./run-store.ts";
 
@@ -43,7 +43,7 @@ export function createRunsUnderWay(parts: {
   readonly owner: () => string | undefined;
   readonly records: Pick<RunRecords, "end" | "remove">;
   /** Called once a run is not under way any more, with its record; undefined if that is removed. */
-  readonly onLeft: (runId: string, record: RunRecord | undefined) => void;
+  readonly onLeft: (runId: string, record: RunWithText | undefined) => void;
   /** As in `createKeptRuns`. */
   readonly onEnded: (state: RunEnd["state"]) => void;
 }) {
@@ -60,7 +60,7 @@ export function createRunsUnderWay(parts: {
     record: RunRecord,
     { run, releaseSlot }: { readonly run: Run; readonly releaseSlot: () => void },
     { resolve, reject }: PromiseWithResolvers<string>,
-  ): Promise<RunRecord | undefined> {
+  ): Promise<RunWithText | undefined> {
     const outcome = await outcomeOf(parts.run(run));
     releaseSlot();
     const tell = () => (outcome.refusal ? reject(outcome.refusal) : resolve(outcome.text));
@@ -81,7 +81,7 @@ export function createRunsUnderWay(parts: {
     return now;
   }
 
-  function leave({ id, keyHash }: RunRecord, now?: RunRecord): void {
+  function leave({ id, keyHash }: RunRecord, now?: RunWithText): void {
     underWay.delete(id);
     ofKeys.delete(keyHash);
     parts.onLeft(id, now);
