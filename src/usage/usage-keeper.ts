@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import { type Clock, createRepeatedWork } from "../base/clock.ts";
-import { dayMs, type UsageStore, usageBounds } from "./usage-store.ts";
+import { dayMs, startOfDay, type UsageStore, usageBounds } from "./usage-store.ts";
 
 /**
  * Removes the hours and days that are older than they are kept. It goes through all teams once a
@@ -18,8 +18,7 @@ export function createUsageKeeper(parts: {
   let isClosed = false;
 
   async function keep(): Promise<void> {
-    const nowMs = clock.unixMs();
-    const todayMs = nowMs - (nowMs % dayMs);
+    const todayMs = startOfDay(clock.unixMs());
     if (todayMs === keptMs) return;
     try {
       let teamId = await store.teamAfter("");

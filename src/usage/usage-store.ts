@@ -19,6 +19,11 @@ export type UsageRecord = Readonly<z.infer<typeof usageRecord>>;
 /** How keys were used within some time. */
 export type UsageCounts = Omit<UsageRecord, "teamId" | "keyId" | "startTimeMs">;
 
+/** The beginning of the day of UTC. */
+export function startOfDay(unixMs: number): number {
+  return unixMs - (unixMs % dayMs);
+}
+
 /** What a process has counted and the store has not. */
 export interface UsageBatch {
   /** Of the process, and of no other one. */

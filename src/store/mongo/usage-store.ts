@@ -2,6 +2,7 @@ import type { Collection, Filter } from "mongodb";
 import {
   dayMs,
   hourMs,
+  startOfDay,
   type UsageBatch,
   type UsageQuery,
   type UsageRecord,
@@ -152,11 +153,11 @@ export function dayDocumentOf({ teamId, keyId, startTimeMs, ...counts }: UsageRe
 }
 
 function dayOf(hour: UsageRecord): UsageRecord {
-  return { ...hour, startTimeMs: hour.startTimeMs - (hour.startTimeMs % dayMs) };
+  return { ...hour, startTimeMs: startOfDay(hour.startTimeMs) };
 }
 
 function idOf({ teamId, keyId, startTimeMs }: Pick<UsageRecord, "teamId" | "keyId" | "startTimeMs">): string {
-  return `${teamId}/${startTimeMs - (startTimeMs % dayMs)}/${keyId}`;
+  return `${teamId}/${startOfDay(startTimeMs)}/${keyId}`;
 }
 
 function keysOf({ teamId, keyId, keyIds }: Pick<UsageQuery, "teamId" | "keyId" | "keyIds">) {

@@ -3,6 +3,7 @@ import { ownTurn } from "../../base/clock.ts";
 import {
   dayMs,
   hourMs,
+  startOfDay,
   type UsageQuery,
   type UsageStore,
   type UsageSum,
@@ -42,9 +43,8 @@ export function createUsageStore(db: DatabaseSync): UsageStore {
       writeAside(db, () => {
         for (const each of hours) {
           const hour = checkRecord(usageRecord, each, "usage_hours");
-          const startTimeMs = hour.startTimeMs - (hour.startTimeMs % dayMs);
           statement.addToHour.run({ ...hour });
-          statement.addToDay.run({ ...hour, startTimeMs });
+          statement.addToDay.run({ ...hour, startTimeMs: startOfDay(hour.startTimeMs) });
         }
       }),
     hours: (query) => sumInTurns(statement.hours, query, hourMs),
