@@ -101,7 +101,7 @@ export const bounds = {
   /** How long a nudge may take. A slower one is no faster than the heartbeat. */
   nudgeMsMax: 250,
   lastUseFlushMs: 1_000,
-  /** Records of runs with an Idempotency-Key that a team may have, if its plan allows no more. */
+  /** Records of runs that a team may have, if its plan allows no more. */
   runRecordsMin: 10_000,
   /** Minutes of the plan's limit that a team's records hold: none younger is removed for room. */
   runRecordMinutes: 60,

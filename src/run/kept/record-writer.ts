@@ -142,7 +142,8 @@ export function createRetryQueue(write: WriteRecord) {
   };
 }
 
-function textBytesOf(change: RunChange): number {
+/** The bytes of the text that the change writes. */
+export function textBytesOf(change: RunChange): number {
   const text = change.kind === "end" ? change.end.text : null;
   return text === null ? 0 : Buffer.byteLength(text);
 }

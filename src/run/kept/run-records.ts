@@ -4,7 +4,7 @@ import { bounds } from "../../bounds.ts";
 import { unavailable } from "../../refusal/refusal.ts";
 import { runBounds } from "../run-bounds.ts";
 import { createRecordQuota } from "./record-quota.ts";
-import { createRecordWriter, createRetryQueue } from "./record-writer.ts";
+import { createRecordWriter, createRetryQueue, textBytesOf } from "./record-writer.ts";
 import type { RecordTotals, RunEnd, RunRecord, RunStore } from "./run-store.ts";
 
 export type RunRecords = ReturnType<typeof createRunRecords>;
@@ -48,9 +48,15 @@ export function createRunRecords(parts: {
       return found;
     } catch (cause) {
       // It may be written all the same, and would hold the key for a run that never starts.
-      void retries.settle({ kind: "remove", id, state: "running" }).then(() => quota.forget(teamId));
+      removeLater(record);
       throw unavailable({ cause });
     }
+  }
+
+  const removalOf = ({ id }: RunRecord) => ({ kind: "remove", id, state: "running" }) as const;
+
+  function removeLater(record: RunRecord): void {
+    void retries.settle(removalOf(record)).then(() => quota.forget(record.teamId));
   }
 
   /**
@@ -86,9 +92,9 @@ export function createRunRecords(parts: {
      * again until it does. Never rejects.
      */
     async end({ id, teamId }: RunRecord, end: RunEnd, onDelayed: () => void): Promise<RunRecord | undefined> {
-      const textBytes = end.text === null ? 0 : Buffer.byteLength(end.text);
-      if (textBytes > 0) await quota.takeText(teamId, textBytes).catch(onWriteFailed);
       const change = { kind: "end", id, end } as const;
+      const textBytes = textBytesOf(change);
+      if (textBytes > 0) await quota.takeText(teamId, textBytes).catch(onWriteFailed);
       const standing = await write(change).catch((cause: unknown) => {
         onWriteFailed(cause);
         quota.forget(teamId);
@@ -104,14 +110,13 @@ export function createRunRecords(parts: {
      * Removes the record of a run that its app has not got, unless it has an end. Resolves once the
      * store took it or failed: it is then removed later. Never rejects.
      */
-    async remove({ id, teamId }: RunRecord): Promise<void> {
-      const change = { kind: "remove", id, state: "running" } as const;
+    async remove(record: RunRecord): Promise<void> {
       try {
-        await write(change);
-        quota.giveRecord(teamId);
+        await write(removalOf(record));
+        quota.giveRecord(record.teamId);
       } catch (cause) {
         onWriteFailed(cause);
-        void retries.settle(change).then(() => quota.forget(teamId));
+        removeLater(record);
       }
     },
     /**
