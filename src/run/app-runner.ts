@@ -102,8 +102,7 @@ export function createAppRunner({
   return {
     async run(run) {
       if (closed) throw unavailable();
-      const { backend } = run.app;
-      if (backend.kind === "guard") throw guardIsNotRun();
+      const backend = runnable(run.app.backend);
       if (backend.kind !== "echo") return runRemotely(run, backend);
       // The output of the built-in app is the input. It takes no time, so it can't be cancelled.
       const fault = faultOf(run.text, outputBytesMax);
@@ -112,14 +111,13 @@ export function createAppRunner({
     },
     async *stream(run) {
       if (closed) throw unavailable();
-      const { backend } = run.app;
-      if (backend.kind === "guard") throw guardIsNotRun();
+      const backend = runnable(run.app.backend);
       yield* streams.stream(run, (limits) =>
         backend.kind === "echo" ? wordsOf(run.text) : runnerOf(backend).stream(run, backend, limits),
       );
     },
-    async reach(backend) {
-      if (backend.kind === "guard") throw guardIsNotRun();
+    async reach(given) {
+      const backend = runnable(given);
       if (backend.kind !== "echo") await reachBackend(backend, hosts);
     },
     traceOf: (backend, isStreamed) =>
@@ -135,6 +133,11 @@ export function createAppRunner({
       hosts.close();
     },
   };
+}
+
+function runnable(backend: BackendRecord): Exclude<BackendRecord, { kind: "guard" }> {
+  if (backend.kind === "guard") throw guardIsNotRun();
+  return backend;
 }
 
 type Backends = {
