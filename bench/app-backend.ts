@@ -15,7 +15,7 @@ export function createGrpcApp(target: string): (appId: string, text: string) => 
       const request = create(RunRequestSchema, { runId: "run_0", teamId: "demo", appId, text });
       client.makeUnaryRequest(path, serialize, deserialize, request, (error, response) => {
         if (error || response === undefined) reject(error);
-        else resolve(response.text);
+        else resolve(response.text ?? "");
       });
     });
 }

@@ -14,7 +14,7 @@ const handler = connectNodeAdapter({
   routes: (router) =>
     router.service(AppBackendService, {
       // The signal is aborted when the deadline has passed or Keyrun has cancelled the run.
-      run: async ({ text }, { signal }) => ({ text: await shout(text, signal) }),
+      run: async ({ text = "" }, { signal }) => ({ text: await shout(text, signal) }),
     }),
 });
 

@@ -2,7 +2,7 @@ import type { BackendRecord } from "../apps/app-store.ts";
 import { type Clock, systemTimers, type Timers } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import type { Redact } from "../log/redaction.ts";
-import { type Refusal, unavailable } from "../refusal/refusal.ts";
+import { unavailable } from "../refusal/refusal.ts";
 import { createGrpcRunner } from "./grpc-runner.ts";
 import { createHostLookup } from "./host-lookup.ts";
 import { createHttpRunner } from "./http-runner.ts";
@@ -20,6 +20,8 @@ import {
   type RemoteBackend,
   type Run,
   type Runner,
+  type RunOutput,
+  type StreamPiece,
   type StreamRunner,
 } from "./runner.ts";
 import { RunningStreams } from "./stream/running-streams.ts";
@@ -81,16 +83,15 @@ export function createAppRunner({
   /** Each row of the table takes the backends of its own kind. */
   const runnerOf = ({ kind }: RemoteBackend): BackendRunner => backends[kind];
 
-  async function runRemotely(run: Run, backend: RemoteBackend): Promise<string> {
+  async function runRemotely(run: Run, backend: RemoteBackend): Promise<RunOutput> {
     const { app, teamId, isBackground = false } = run;
     const releaseSlot = isBackground ? () => {} : slots.acquire(app, teamId);
     const limits = runs.start(run, isBackground ? app.backgroundTimeoutMs : app.timeoutMs);
     try {
       limits.signal.throwIfAborted();
-      const text = await runnerOf(backend).run(run, backend, limits);
-      const fault = faultOf(text, outputBytesMax);
-      if (fault) throw fault;
-      return text;
+      const output = await runnerOf(backend).run(run, backend, limits);
+      checkOutput(output, outputBytesMax);
+      return output;
     } catch (thrown) {
       throw limits.signal.aborted ? endedBy(limits.signal.reason, thrown) : thrown;
     } finally {
@@ -105,15 +106,15 @@ export function createAppRunner({
       const backend = runnable(run.app.backend);
       if (backend.kind !== "echo") return runRemotely(run, backend);
       // The output of the built-in app is the input. It takes no time, so it can't be cancelled.
-      const fault = faultOf(run.text, outputBytesMax);
-      if (fault) throw fault;
-      return run.text;
+      const output = { text: run.text, output: run.input };
+      checkOutput(output, outputBytesMax);
+      return output;
     },
     async *stream(run) {
       if (closed) throw unavailable();
       const backend = runnable(run.app.backend);
       yield* streams.stream(run, (limits) =>
-        backend.kind === "echo" ? wordsOf(run.text) : runnerOf(backend).stream(run, backend, limits),
+        backend.kind === "echo" ? echoOf(run) : runnerOf(backend).stream(run, backend, limits),
       );
     },
     async reach(given) {
@@ -145,16 +146,23 @@ type Backends = {
 };
 
 // The runners bound what they read, with its framing. This bounds the output itself.
-function faultOf(text: string, outputBytesMax: number): Refusal | undefined {
-  if (Buffer.byteLength(text) > outputBytesMax) {
-    return appFailed(`The output has more than ${outputBytesMax} bytes.`);
+function checkOutput({ text = "", output }: RunOutput, outputBytesMax: number): void {
+  const json = output === undefined ? "" : JSON.stringify(output);
+  if (Buffer.byteLength(text) + Buffer.byteLength(json) > outputBytesMax) {
+    throw appFailed(`The output has more than ${outputBytesMax} bytes.`);
   }
   // JSON can hold half of a surrogate pair; UTF-8 and Protobuf can't.
-  return text.isWellFormed() ? undefined : appFailed("The output is not Unicode: it holds a lone surrogate.");
+  if (!text.isWellFormed()) throw appFailed("The output is not Unicode: it holds a lone surrogate.");
+}
+
+/** The output of the built-in app as a stream. */
+async function* echoOf({ text, input }: Run): AsyncGenerator<StreamPiece> {
+  if (text !== undefined) yield* wordsOf(text);
+  if (input !== undefined) yield { output: input };
 }
 
 /**
- * The output of the built-in app: the input word by word, each with the whitespace after it. The
+ * The text of the built-in app: that of the input, word by word, each with the whitespace after it. The
  * first word comes alone, and the others in pieces.
  */
 async function* wordsOf(text: string): AsyncGenerator<string> {

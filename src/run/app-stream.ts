@@ -1,15 +1,16 @@
-import { create } from "@bufbuild/protobuf";
+import { create, fromJson, type JsonValue } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { type StreamAppResponse, StreamAppResponseSchema } from "#gen/keyrun/v1/run_service_pb.ts";
 import { unlessLate } from "../http/handler.ts";
 import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
 import { runBounds } from "./run-bounds.ts";
 import type { RunSlots } from "./run-slots.ts";
-import type { Run, StreamRunner } from "./runner.ts";
+import type { Run, StreamPiece, StreamRunner } from "./runner.ts";
 import type { CheckRight, WatchRights } from "./watch-rights.ts";
 
 /**
  * The messages of one stream: `started` as soon as the app has begun to answer, or at the latest
- * after `startMsMax`, then the output in deltas. The app is asked for more only when the caller has
+ * after `startMsMax`, then the text in deltas, and the JSON. The app is asked for more only when the caller has
  * taken everything before it. The rights are checked with each message.
  *
  * The app's call ends and its slot is free as soon as the signal of the run is aborted or a right
@@ -33,15 +34,15 @@ export async function* appStream(
       releaseSlot();
       rights.stop();
     });
-    const texts = stream(runUntil(signal, run));
-    const first = texts.next();
+    const pieces = stream(runUntil(signal, run));
+    const first = pieces.next();
     await unlessLate(first, startMsMax);
     yield startedMessage(run);
-    for (let next = await first; !next.done; next = await texts.next()) {
-      for (const text of deltasOf(next.value)) {
+    for (let next = await first; !next.done; next = await pieces.next()) {
+      for (const message of messagesOf(next.value)) {
         rights.check();
         signal.throwIfAborted();
-        yield deltaMessage(text);
+        yield message;
       }
     }
   } catch (thrown) {
@@ -61,9 +62,11 @@ export interface AppStreamParts {
 
 /** The run as the app's runner gets it: it ends when the stream does. */
 function runUntil(signal: AbortSignal, run: Run): Run {
-  const { runId, teamId, keyId, app, text, reservation, requestId, traceContext } = run;
-  const callerMsLeft = () => run.callerMsLeft?.();
-  return { runId, teamId, keyId, app, text, reservation, requestId, traceContext, callerMsLeft, signal };
+  const { runId, teamId, keyId, app, text, input, reservation, requestId, traceContext } = run;
+  return {
+    ...{ runId, teamId, keyId, app, text, input, reservation, requestId, traceContext, signal },
+    callerMsLeft: () => run.callerMsLeft?.(),
+  };
 }
 
 function startedMessage({ runId, app }: Run): StreamAppResponse {
@@ -72,6 +75,16 @@ function startedMessage({ runId, app }: Run): StreamAppResponse {
 
 function deltaMessage(text: string): StreamAppResponse {
   return create(StreamAppResponseSchema, { event: { case: "delta", value: { text } } });
+}
+
+function outputMessage(output: JsonValue): StreamAppResponse {
+  const value = fromJson(ValueSchema, output);
+  return create(StreamAppResponseSchema, { event: { case: "output", value } });
+}
+
+function* messagesOf(piece: StreamPiece): Generator<StreamAppResponse> {
+  if (typeof piece !== "string") yield outputMessage(piece.output);
+  else for (const text of deltasOf(piece)) yield deltaMessage(text);
 }
 
 /** The text in parts of at most `streamDeltaBytesMax`. An empty text has none. */

@@ -8,7 +8,7 @@ import { Refusal } from "../refusal/refusal.ts";
 import type { AppRunner } from "./app-runner.ts";
 import { createCleanWords } from "./app-words.ts";
 import { adviceFor } from "./check-advice.ts";
-import type { Run } from "./runner.ts";
+import type { Run, RunOutput } from "./runner.ts";
 import { SeenAnswer } from "./seen-answer.ts";
 
 /**
@@ -47,7 +47,7 @@ export function createCheckApp(parts: {
         return { succeeded: true };
       }
       const output = await runner.run(run);
-      return { ...seen.facts(app, clean), succeeded: true, output: clean(output) };
+      return { ...seen.facts(app, clean), succeeded: true, output: clean(shownOutput(output)) };
     } catch (thrown) {
       if (!(thrown instanceof Refusal) || !isOfApp(thrown)) throw thrown;
       const problem =
@@ -61,6 +61,11 @@ export function createCheckApp(parts: {
       };
     }
   };
+}
+
+/** The text that the app gave, or its JSON. */
+function shownOutput({ text, output }: RunOutput): string {
+  return text ?? JSON.stringify(output);
 }
 
 /** Whether the app is why the run was refused, and not this instance, its load or the caller. */

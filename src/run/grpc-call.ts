@@ -194,8 +194,8 @@ export interface GrpcRequest {
   readonly cleanWords: CleanWords;
 }
 
-export function messageOf({ runId, teamId, app, keyId, text }: Run): Buffer {
-  const fields = { runId, teamId, appId: app.id, text, keyId };
+export function messageOf({ runId, teamId, app, keyId, text, input }: Run): Buffer {
+  const fields = { runId, teamId, appId: app.id, text, input, keyId };
   const request = create(StreamRunRequestSchema, fields);
   const { buffer, byteOffset, byteLength } = toBinary(StreamRunRequestSchema, request);
   return Buffer.from(buffer, byteOffset, byteLength);

@@ -27,6 +27,7 @@ import {
   endedBy,
   type RemoteBackend,
   type Run,
+  type RunOutput,
   sentDeadline,
 } from "./runner.ts";
 import { wholeOutput } from "./stream/running-streams.ts";
@@ -112,7 +113,7 @@ class GrpcText implements GrpcAnswer {
   readonly #request: GrpcRequest;
   readonly #times: CallTimes;
   readonly #outputBytesMax: number;
-  readonly #output = Promise.withResolvers<string>();
+  readonly #output = Promise.withResolvers<RunOutput>();
   readonly #call: GrpcCall;
   #message: Buffer | undefined;
   #cancelled: Refusal | undefined;
@@ -129,7 +130,7 @@ class GrpcText implements GrpcAnswer {
   }
 
   /** Settles after the call is over. */
-  get output(): Promise<string> {
+  get output(): Promise<RunOutput> {
     return this.#output.promise;
   }
 
@@ -168,7 +169,7 @@ class GrpcText implements GrpcAnswer {
     this.#channel.release();
     const outcome = end.isOk ? this.#text() : end.refusal;
     if (this.#cancelled) this.#output.reject(endedBy(this.#cancelled, outcome));
-    else if (typeof outcome === "string") this.#output.resolve(outcome);
+    else if (typeof outcome === "string") this.#output.resolve({ text: outcome });
     else this.#output.reject(outcome);
   }
 

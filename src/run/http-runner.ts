@@ -25,6 +25,7 @@ import {
   type CallTrace,
   type RemoteBackend,
   type Run,
+  type RunOutput,
   sentDeadline,
 } from "./runner.ts";
 import { ByteBuffer } from "./stream/byte-buffer.ts";
@@ -187,13 +188,14 @@ function traceFor(target: Target, { traceContext }: Run): Run["traceContext"] {
   return target.hasTracestate ? { traceparent: traceContext.traceparent } : traceContext;
 }
 
-function ownBody({ runId, teamId, app, keyId, text }: Run): string {
-  return JSON.stringify({ runId, teamId, appId: app.id, keyId, text });
+/** Of the input it has what the caller sent. */
+function ownBody({ runId, teamId, app, keyId, text, input }: Run): string {
+  return JSON.stringify({ runId, teamId, appId: app.id, keyId, text, input });
 }
 
 function templateBody(request: string): Target["bodyOf"] {
   const write = compileRequest(request);
-  return ({ runId, teamId, app, keyId, text }, isStreamed) =>
+  return ({ runId, teamId, app, keyId, text = "" }, isStreamed) =>
     write({ runId, teamId, appId: app.id, keyId, text, stream: isStreamed });
 }
 
@@ -204,7 +206,7 @@ function templateBody(request: string): Target["bodyOf"] {
 class TextReader implements AnswerReader {
   exchange: HttpExchange | undefined;
   readonly #bytesMax: number;
-  readonly #settle: { resolve(text: string): void; reject(refusal: Refusal): void };
+  readonly #settle: { resolve(output: RunOutput): void; reject(refusal: Refusal): void };
   readonly #reservation: Reservation;
   readonly #body: ByteBuffer;
   readonly #answers: AnswerTemplate | undefined;
@@ -215,7 +217,7 @@ class TextReader implements AnswerReader {
     bytesMax: number,
     reservation: Reservation,
     answers: AnswerTemplate | undefined,
-    settle: { resolve(text: string): void; reject(refusal: Refusal): void },
+    settle: { resolve(output: RunOutput): void; reject(refusal: Refusal): void },
   ) {
     this.#bytesMax = bytesMax;
     this.#reservation = reservation;
@@ -265,7 +267,7 @@ class TextReader implements AnswerReader {
       return;
     }
     try {
-      resolve(textIn(this.#body.take(), this.#type, this.#answers));
+      resolve({ text: textIn(this.#body.take(), this.#type, this.#answers) });
     } catch (thrown) {
       reject(refusalFrom(thrown));
     }

@@ -1,4 +1,5 @@
-import { create } from "@bufbuild/protobuf";
+import { create, fromJson } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import type { Run as RunMessage } from "#gen/keyrun/v1/run_pb.ts";
 import {
   type RunAppRequest,
@@ -16,7 +17,15 @@ import { aboutApp, Refusal } from "../refusal/refusal.ts";
 import { type AppStreamParts, appStream } from "./app-stream.ts";
 import { idempotencyHeader, refuseIdempotencyKey } from "./kept/idempotency-key.ts";
 import { type KeptRunService, readWait } from "./kept/kept-run-service.ts";
-import { type FindRunnableApp, keyOf, type Run, type Runner, readText } from "./runner.ts";
+import {
+  type FindRunnableApp,
+  keyOf,
+  type Run,
+  type RunInput,
+  type Runner,
+  type RunOutput,
+  readInput,
+} from "./runner.ts";
 
 /**
  * `keyrun.v1.RunService`: what happens to an admitted request that runs an app. It finds the app
@@ -50,7 +59,7 @@ export function createRunService(
     return app;
   };
 
-  const begin = (app: AppRecord, text: string, call: Call): Run => {
+  const begin = (app: AppRecord, input: RunInput, call: Call): Run => {
     const { teamId, keyId } = keyOf(call);
     const { requestId, reservation } = call.http;
     return {
@@ -58,7 +67,7 @@ export function createRunService(
       teamId,
       keyId,
       app,
-      text,
+      ...input,
       reservation,
       requestId,
       traceContext: readTraceContext(call.http),
@@ -67,20 +76,18 @@ export function createRunService(
     };
   };
 
-  async function answer(app: AppRecord, text: string, call: Call): Promise<RunAppResponse> {
+  async function answer(app: AppRecord, input: RunInput, call: Call): Promise<RunAppResponse> {
     if (call.http.header(idempotencyHeader) !== undefined) {
-      const { runId, text: output } = await parts.kept.runOnce({ app, text }, call);
-      return create(RunAppResponseSchema, { runId, appId: app.id, text: output });
+      return messageOf(app, await parts.kept.runOnce({ app, ...input }, call));
     }
-    const run = begin(app, text, call);
-    const output = await parts.run(run);
-    return create(RunAppResponseSchema, { runId: run.runId, appId: app.id, text: output });
+    const run = begin(app, input, call);
+    return messageOf(app, { runId: run.runId, ...(await parts.run(run)) });
   }
 
   return {
     async runApp(request, call) {
       const app = await findApp(request.appId, call);
-      return withApp(app, answer(app, readText(request, call), call));
+      return withApp(app, answer(app, readInput(request, call), call));
     },
     async *streamApp(request, call) {
       const app = await findApp(request.appId, call);
@@ -90,13 +97,13 @@ export function createRunService(
         await parts.checkKey(key.keyId);
         await parts.findRunnableApp(key, app.id);
       };
-      yield* appStream(parts, begin(app, readText(request, call), call), checkRight);
+      yield* appStream(parts, begin(app, readInput(request, call), call), checkRight);
     },
     async startRun(request, call) {
       const waitMs = readWait(request.wait);
       const app = await findApp(request.appId, call);
       return {
-        run: await withApp(app, parts.kept.start({ app, text: readText(request, call), waitMs }, call)),
+        run: await withApp(app, parts.kept.start({ app, ...readInput(request, call), waitMs }, call)),
       };
     },
     offersBackground: parts.kept.isOffered,
@@ -104,6 +111,12 @@ export function createRunService(
     listRuns: parts.kept.listRuns,
     cancelRun: parts.kept.cancelRun,
   };
+}
+
+function messageOf({ id }: AppRecord, { runId, text, output }: RunOutput & { runId: string }) {
+  const message = create(RunAppResponseSchema, { runId, appId: id, text });
+  if (output !== undefined) message.output = fromJson(ValueSchema, output);
+  return message;
 }
 
 /** Adds to a refusal which app it is about. */

@@ -4,6 +4,7 @@
  * refusals that all kinds share.
  */
 
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { RunAppRequest } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { AppRecord, BackendRecord } from "../apps/app-store.ts";
 import { mayRunApp } from "../auth/key-evidence.ts";
@@ -15,6 +16,7 @@ import type { Reservation } from "../http/handler.ts";
 import type { TraceContext } from "../http/trace-context.ts";
 import { overloaded } from "../limit/byte-budget.ts";
 import { fail, Refusal } from "../refusal/refusal.ts";
+import { checkInput } from "./json-values.ts";
 
 /** Finds the app of this id that the key may call. */
 export type FindApp = (
@@ -57,16 +59,23 @@ export function guardIsNotRun(): Refusal {
 }
 
 /**
- * Returns the text of a request, which must have one, and reserves for it: that of a compressed
- * body is longer than the body, for which the request has reserved. Throws OVERLOADED.
+ * Returns the input of a request, which must have one, and reserves for it: that of a compressed
+ * body is longer than the body, for which the request has reserved. Throws INVALID_ARGUMENT, and
+ * OVERLOADED.
  */
-export function readText({ text }: Pick<RunAppRequest, "text">, { http }: Call): string {
-  if (text === undefined) {
-    const problem = "text is required: a string, which may be empty.";
+export function readInput({ text, input }: Pick<RunAppRequest, "text" | "input">, { http }: Call): RunInput {
+  if (text === undefined && input === undefined) {
+    const problem = "text or input is required: a string, which may be empty, or a JSON object.";
     throw fail("INVALID_ARGUMENT", { param: "text", problem });
   }
-  if (!http.reservation.reserveUpTo(text.length)) throw overloaded();
-  return text;
+  if (input !== undefined) checkInput(input);
+  if (!http.reservation.reserveUpTo(inputCharacters({ text, input }))) throw overloaded();
+  return { text, input };
+}
+
+/** How long an input is as it is sent to an app, without what else is sent. */
+export function inputCharacters({ text = "", input }: RunInput): number {
+  return text.length + (input === undefined ? 0 : JSON.stringify(input).length);
 }
 
 /** The team's key that calls. */
@@ -75,14 +84,28 @@ export function keyOf({ principal }: Call): KeyPrincipal {
   return principal;
 }
 
+/** What a caller gives an app: at least one of the two. */
+export interface RunInput {
+  readonly text?: string | undefined;
+  readonly input?: JsonObject | undefined;
+}
+
+/** What an app gives: at least one of the two. `output` may be null. */
+export interface RunOutput {
+  readonly text?: string | undefined;
+  readonly output?: JsonValue | undefined;
+}
+
+/** A piece of a streamed output: text, or the JSON, which comes once and last. */
+export type StreamPiece = string | { readonly output: JsonValue };
+
 /** One run of an app, as a backend gets it. */
-export interface Run {
+export interface Run extends RunInput {
   readonly runId: string;
   readonly teamId: string;
   readonly keyId: string;
   readonly app: AppRecord;
-  readonly text: string;
-  /** Has reserved for the text, and reserves for the answer. The maker of the run frees it. */
+  /** Has reserved for the input, and reserves for the answer. The maker of the run frees it. */
   readonly reservation: Reservation;
   /**
    * Nobody waits for it. It has the app's time for such runs, and a slot and a connection that are
@@ -131,7 +154,7 @@ export function sentDeadline(run: Run, deadlineMs: number, clock: Pick<Clock, "m
  * of `signal` if the caller leaves, APP_REFUSED or APP_BUSY if the app says so, and APP_FAILED in
  * all other cases. A run that was sent is never sent again.
  */
-export type Runner = (run: Run) => Promise<string>;
+export type Runner = (run: Run) => Promise<RunOutput>;
 
 /**
  * Runs the app once and streams its output. The first text comes as soon as the app has begun to
@@ -140,7 +163,7 @@ export type Runner = (run: Run) => Promise<string>;
  * with the app's whole output, and throws a refusal if the stream breaks off. Its signal ends it at
  * once, also while a text is waited for. The app is read only a little ahead of its reader.
  */
-export type StreamRunner = (run: Run) => AsyncGenerator<string, void>;
+export type StreamRunner = (run: Run) => AsyncGenerator<StreamPiece, void>;
 
 /** A backend that is a server of Keyrun's runs. The built-in one and a guard call nobody. */
 export type RemoteBackend = Exclude<BackendRecord, { kind: "echo" | "guard" }>;
@@ -155,13 +178,13 @@ export interface BackendRunner<Backend extends RemoteBackend = RemoteBackend> {
    * rejects: with APP_UNREACHABLE if nothing was sent, otherwise with any error; use the refusal of
    * the limits instead.
    */
-  run(run: Run, backend: Backend, limits: RunLimits): Promise<string>;
+  run(run: Run, backend: Backend, limits: RunLimits): Promise<RunOutput>;
   /**
    * Sends the run once and streams what comes back, as `StreamRunner` does, but without its limits.
    * Iterate it once. It gives no text after the signal is aborted, and then throws its reason, or
    * APP_UNREACHABLE if that is APP_TIMEOUT and no part of the run was sent.
    */
-  stream(run: Run, backend: Backend, limits: StreamLimits): AsyncIterable<string>;
+  stream(run: Run, backend: Backend, limits: StreamLimits): AsyncIterable<StreamPiece>;
   /** What a trace says of a call, whose output is streamed or not. */
   traceOf(backend: Backend, isStreamed: boolean): CallTrace;
   /** Closes all connections. Call it only when no run is under way. */

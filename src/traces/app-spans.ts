@@ -53,7 +53,7 @@ function traceOf(runner: Pick<AppRunner, "traceOf">, { app }: Run, isStreamed: b
 /** Starts the span, and returns it with the run as the app gets it. */
 function begin(tracer: Tracer, run: Run, call: CallTrace | undefined): { span: Span; run: Run } | undefined {
   if (call === undefined) return undefined;
-  const { runId, teamId, keyId, app, text, reservation, requestId, isBackground = false } = run;
+  const { runId, teamId, keyId, app, text, input, reservation, requestId, isBackground = false } = run;
   const attributes = {
     ...call.attributes,
     "keyrun.app": app.id,
@@ -72,6 +72,7 @@ function begin(tracer: Tracer, run: Run, call: CallTrace | undefined): { span: S
     keyId,
     app,
     text,
+    input,
     reservation,
     isBackground,
     requestId,

@@ -6,7 +6,7 @@ import { appOn, runOf } from "../harness/app-backends.ts";
 import { seriesOf, testMetrics } from "../harness/test-metrics.ts";
 
 test.each([
-  ["well", () => Promise.resolve("x"), "OK"],
+  ["well", () => Promise.resolve({ text: "x" }), "OK"],
   ["with a refusal", () => Promise.reject(fail("APP_FAILED")), "APP_FAILED"],
   [
     "with an error that is thrown at once",

@@ -21,7 +21,9 @@ const names = await startNameServer({
   "silent.example": "silent",
 });
 const app = closedAtEnd(await startScriptedApp());
-const grpcApp = await serveGrpc((call, answer) => answer(null, { text: call.request.text.toUpperCase() }));
+const grpcApp = await serveGrpc((call, answer) =>
+  answer(null, { text: call.request.text?.toUpperCase() ?? "" }),
+);
 const keyrun = closedAtEnd(
   await startKeyrun({ nameFiles: names.files({ hosts: "127.0.0.1 listed.example" }) }),
 );

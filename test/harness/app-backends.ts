@@ -20,9 +20,12 @@ import { createRedaction } from "#src/log/redaction.ts";
 import { fail, Refusal } from "#src/refusal/refusal.ts";
 import { type AppRunner, createAppRunner } from "#src/run/app-runner.ts";
 import type { NameFilePaths } from "#src/run/resolve-host.ts";
-import type { Run } from "#src/run/runner.ts";
+import type { Run, RunOutput } from "#src/run/runner.ts";
 
-/** A runner that `await using` closes. */
+/**
+ * A runner that `await using` closes. `run` and `stream` give the text, and fail where an app gives
+ * JSON: `outputs` gives both.
+ */
 export function openAppRunner(
   options: {
     appRunsMax?: number;
@@ -41,7 +44,23 @@ export function openAppRunner(
     redact: createRedaction("svc", []),
     ...options,
   });
-  return { ...runner, [Symbol.asyncDispose]: () => runner.close() };
+  return {
+    ...runner,
+    run: async (run: Run) => textOf(await runner.run(run)),
+    async *stream(run: Run) {
+      for await (const piece of runner.stream(run)) {
+        yield typeof piece === "string" ? piece : textOf(piece);
+      }
+    },
+    outputs: runner,
+    [Symbol.asyncDispose]: () => runner.close(),
+  };
+}
+
+/** The text of an output that has nothing else. */
+export function textOf({ text, output }: RunOutput): string {
+  if (text === undefined || output !== undefined) throw new Error("The output is not text alone.");
+  return text;
 }
 
 export function appOn(backend: BackendRecord, facts: Partial<AppRecord> = {}): AppRecord {

@@ -17,7 +17,7 @@ export interface RunOrder {
 export type RunOutcome =
   | {
       readonly kind: "ok";
-      readonly answer: { readonly runId: string; readonly appId: string; readonly text: string };
+      readonly answer: { readonly runId: string; readonly appId: string; readonly text?: string | undefined };
       readonly headers: Headers;
     }
   | {

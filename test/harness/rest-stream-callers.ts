@@ -2,12 +2,13 @@ import { Code } from "@connectrpc/connect";
 import { createParser } from "eventsource-parser";
 import { codeName } from "#src/http/refusal-response.ts";
 import { openH2cSession } from "./h2c-client.ts";
-import type {
-  RefusalWords,
-  StreamCallerMaker,
-  StreamEnd,
-  StreamEvent,
-  StreamRequest,
+import {
+  isStreamEnd,
+  type RefusalWords,
+  type StreamCallerMaker,
+  type StreamEnd,
+  type StreamEvent,
+  type StreamRequest,
 } from "./stream-callers.ts";
 
 type StreamType = "text/event-stream" | "application/x-ndjson";
@@ -133,7 +134,7 @@ async function* eventsOf(
     for await (const text of answer.texts) {
       read(text);
       for (const event of told.splice(0)) {
-        if (event.kind !== "started" && event.kind !== "delta") return event;
+        if (isStreamEnd(event)) return event;
         yield event;
       }
     }

@@ -1,4 +1,5 @@
-import type { JsonValue } from "@bufbuild/protobuf";
+import { type JsonValue, toJson } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { type Code, ConnectError, createClient } from "@connectrpc/connect";
 import { RunService, type StreamAppResponse } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { CallerMaker } from "./callers.ts";
@@ -19,6 +20,7 @@ export interface StreamRequest {
 export type StreamEvent =
   | { readonly kind: "started"; readonly runId: string; readonly appId: string }
   | { readonly kind: "delta"; readonly text: string }
+  | { readonly kind: "output"; readonly output: JsonValue }
   | StreamEnd;
 
 /** How a stream ended, as its caller can tell. */
@@ -27,6 +29,10 @@ export type StreamEnd =
   | { readonly kind: "refused"; readonly code: Code; readonly reason: string; readonly httpStatus?: number }
   /** The connection ended, and nothing said how the stream did. */
   | { readonly kind: "cut off" };
+
+export function isStreamEnd(event: StreamEvent): event is StreamEnd {
+  return !["started", "delta", "output"].includes(event.kind);
+}
 
 export interface OpenStream {
   /** The next message, or how the stream ended. */
@@ -78,7 +84,7 @@ export async function readAll(stream: OpenStream): Promise<{ events: StreamEvent
   const events: StreamEvent[] = [];
   for (;;) {
     const event = await stream.next();
-    if (event.kind !== "started" && event.kind !== "delta") return { events, end: event };
+    if (isStreamEnd(event)) return { events, end: event };
     events.push(event);
   }
 }
@@ -136,5 +142,7 @@ function eventOf({ event }: StreamAppResponse): StreamEvent {
   if (event.case === undefined) throw new Error("a message without an event");
   return event.case === "started"
     ? { kind: "started", runId: event.value.runId, appId: event.value.appId }
-    : { kind: "delta", text: event.value.text };
+    : event.case === "output"
+      ? { kind: "output", output: toJson(ValueSchema, event.value) }
+      : { kind: "delta", text: event.value.text };
 }

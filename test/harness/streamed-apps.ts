@@ -178,7 +178,7 @@ function seenBy(
     | Parameters<handleServerStreamingCall<StreamRunRequest, string>>[0],
 ) {
   return {
-    text: call.request.text,
+    text: call.request.text ?? "",
     requestId: String(call.metadata.get("x-request-id")),
     msLeft: Number(call.getDeadline()) - Date.now(),
   };

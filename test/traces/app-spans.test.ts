@@ -37,20 +37,20 @@ test.each([
   ["[1:2]:65535", "[1:2]", 65_535],
   ["127.0.0.1:9001", "127.0.0.1", 9_001],
 ])("each target that an app may have can be run: %s", async (target, address, port) => {
-  expect(await runInRequest(() => Promise.resolve("x"), target)).toBe("x");
+  expect(await runInRequest(() => Promise.resolve({ text: "x" }), target)).toEqual({ text: "x" });
   const [span] = exporter.getFinishedSpans();
   expect(span?.attributes).toMatchObject({ "server.address": address, "server.port": port });
 });
 
 test("a traced run still knows how long its caller waits", async () => {
-  const run: Runner = async ({ callerMsLeft }) => String(callerMsLeft?.());
-  expect(await runInRequest(run, "127.0.0.1:9001", { callerMsLeft: () => 1_500 })).toBe("1500");
+  const run: Runner = async ({ callerMsLeft }) => ({ text: String(callerMsLeft?.()) });
+  expect(await runInRequest(run, "127.0.0.1:9001", { callerMsLeft: () => 1_500 })).toEqual({ text: "1500" });
 });
 
 test("a run in the background stays one, and its span has a trace of its own that links to the request", async () => {
-  const run: Runner = async ({ isBackground }) => String(isBackground);
-  expect(await runInRequest(run, "127.0.0.1:9001", { isBackground: true })).toBe("true");
-  expect(await runInRequest(run, "127.0.0.1:9001")).toBe("false");
+  const run: Runner = async ({ isBackground }) => ({ text: String(isBackground) });
+  expect(await runInRequest(run, "127.0.0.1:9001", { isBackground: true })).toEqual({ text: "true" });
+  expect(await runInRequest(run, "127.0.0.1:9001")).toEqual({ text: "false" });
   const [background, waited] = exporter.getFinishedSpans();
   expect(background?.parentSpanContext).toBeUndefined();
   expect(background?.links).toHaveLength(1);

@@ -3,6 +3,7 @@ import { NodeSDK, tracing } from "@opentelemetry/sdk-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readBackend } from "#src/apps/app-fields.ts";
 import { fail, Refusal } from "#src/refusal/refusal.ts";
+import type { StreamPiece } from "#src/run/runner.ts";
 import { traceRuns, traceStreams } from "#src/traces/app-spans.ts";
 import { inWorkSpan } from "#src/traces/work-span.ts";
 import { appOn, openAppRunner, runOf } from "../harness/app-backends.ts";
@@ -60,9 +61,9 @@ async function* refusedPieces() {
   yield await Promise.reject<string>(refused());
 }
 
-async function textOf(stream: AsyncIterable<string>): Promise<string> {
+async function textOf(stream: AsyncIterable<StreamPiece>): Promise<string> {
   let text = "";
-  for await (const piece of stream) text += piece;
+  for await (const piece of stream) text += String(piece);
   return text;
 }
 
@@ -77,7 +78,7 @@ async function outcomeOf(work: () => unknown): Promise<unknown> {
 const works: readonly [string, () => unknown, unknown][] = [
   ["a call of the store", () => inWorkSpan(tracer, span, () => Promise.resolve("x")), "x"],
   ["a refused call", () => inWorkSpan(tracer, span, () => Promise.reject(refused())), "UNAVAILABLE"],
-  ["a run", () => traceRuns({ run: () => Promise.resolve("x"), traceOf }, tracer)(order), "x"],
+  ["a run", () => traceRuns({ run: async () => ({ text: "x" }), traceOf }, tracer)(order), { text: "x" }],
   [
     "a refused run",
     () => traceRuns({ run: () => Promise.reject(refused()), traceOf }, tracer)(order),
@@ -98,7 +99,7 @@ describe.each(["the sampler", "the start of a span", "the end of a span"] as con
       throwsAt = undefined;
       const request = trace.setSpan(context.active(), tracer.startSpan("request", { root: true }));
       throwsAt = place;
-      expect(await context.with(request, () => outcomeOf(work))).toBe(outcome);
+      expect(await context.with(request, () => outcomeOf(work))).toEqual(outcome);
       throwsAt = undefined;
     });
   },

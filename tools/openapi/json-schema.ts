@@ -122,6 +122,8 @@ const scalarForms: ReadonlyMap<ScalarType, JsonObject> = new Map<ScalarType, Jso
 const wellKnownForms: ReadonlyMap<string, JsonObject> = new Map<string, JsonObject>([
   ["google.protobuf.Timestamp", { type: "string", format: "date-time" }],
   ["google.protobuf.Duration", { type: "string", pattern: "^-?[0-9]{1,12}(\\.[0-9]{1,9})?s$" }],
+  ["google.protobuf.Struct", { type: "object", additionalProperties: true }],
+  ["google.protobuf.Value", {}],
 ]);
 
 function enumSchema(schemas: SchemaContext, { typeName, values }: DescEnum): JsonObject {

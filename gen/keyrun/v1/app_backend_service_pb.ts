@@ -4,13 +4,15 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Message } from "@bufbuild/protobuf";
+import type { StructJson, Value, ValueJson } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
+import type { JsonObject, Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file keyrun/v1/app_backend_service.proto.
  */
 export const file_keyrun_v1_app_backend_service: GenFile = /*@__PURE__*/
-  fileDesc("CiNrZXlydW4vdjEvYXBwX2JhY2tlbmRfc2VydmljZS5wcm90bxIJa2V5cnVuLnYxIlsKClJ1blJlcXVlc3QSDgoGcnVuX2lkGAEgASgJEg8KB3RlYW1faWQYAiABKAkSDgoGYXBwX2lkGAMgASgJEgwKBHRleHQYBCABKAkSDgoGa2V5X2lkGAUgASgJIhsKC1J1blJlc3BvbnNlEgwKBHRleHQYASABKAkiYQoQU3RyZWFtUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkSDwoHdGVhbV9pZBgCIAEoCRIOCgZhcHBfaWQYAyABKAkSDAoEdGV4dBgEIAEoCRIOCgZrZXlfaWQYBSABKAkiIQoRU3RyZWFtUnVuUmVzcG9uc2USDAoEdGV4dBgBIAEoCTKXAQoRQXBwQmFja2VuZFNlcnZpY2USNgoDUnVuEhUua2V5cnVuLnYxLlJ1blJlcXVlc3QaFi5rZXlydW4udjEuUnVuUmVzcG9uc2UiABJKCglTdHJlYW1SdW4SGy5rZXlydW4udjEuU3RyZWFtUnVuUmVxdWVzdBocLmtleXJ1bi52MS5TdHJlYW1SdW5SZXNwb25zZSIAMAFiBnByb3RvMw");
+  fileDesc("CiNrZXlydW4vdjEvYXBwX2JhY2tlbmRfc2VydmljZS5wcm90bxIJa2V5cnVuLnYxIpEBCgpSdW5SZXF1ZXN0Eg4KBnJ1bl9pZBgBIAEoCRIPCgd0ZWFtX2lkGAIgASgJEg4KBmFwcF9pZBgDIAEoCRIRCgR0ZXh0GAQgASgJSACIAQESDgoGa2V5X2lkGAUgASgJEiYKBWlucHV0GAYgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEIHCgVfdGV4dCJRCgtSdW5SZXNwb25zZRIRCgR0ZXh0GAEgASgJSACIAQESJgoGb3V0cHV0GAIgASgLMhYuZ29vZ2xlLnByb3RvYnVmLlZhbHVlQgcKBV90ZXh0IpcBChBTdHJlYW1SdW5SZXF1ZXN0Eg4KBnJ1bl9pZBgBIAEoCRIPCgd0ZWFtX2lkGAIgASgJEg4KBmFwcF9pZBgDIAEoCRIRCgR0ZXh0GAQgASgJSACIAQESDgoGa2V5X2lkGAUgASgJEiYKBWlucHV0GAYgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEIHCgVfdGV4dCJJChFTdHJlYW1SdW5SZXNwb25zZRIMCgR0ZXh0GAEgASgJEiYKBm91dHB1dBgCIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZTKXAQoRQXBwQmFja2VuZFNlcnZpY2USNgoDUnVuEhUua2V5cnVuLnYxLlJ1blJlcXVlc3QaFi5rZXlydW4udjEuUnVuUmVzcG9uc2UiABJKCglTdHJlYW1SdW4SGy5rZXlydW4udjEuU3RyZWFtUnVuUmVxdWVzdBocLmtleXJ1bi52MS5TdHJlYW1SdW5SZXNwb25zZSIAMAFiBnByb3RvMw", [file_google_protobuf_struct]);
 
 /**
  * One run of the app.
@@ -41,11 +43,12 @@ export type RunRequest = Message<"keyrun.v1.RunRequest"> & {
   appId: string;
 
   /**
-   * Required. The input. It may be empty. Example: "hello".
+   * Optional. The input as text. It may be empty. It is there if the caller sent one,
+   * and at least one of `text` and `input` is. Example: "hello".
    *
-   * @generated from field: string text = 4;
+   * @generated from field: optional string text = 4;
    */
-  text: string;
+  text?: string | undefined;
 
   /**
    * Required. The id of the key that runs the app, for books of each key. It is
@@ -54,6 +57,14 @@ export type RunRequest = Message<"keyrun.v1.RunRequest"> & {
    * @generated from field: string key_id = 5;
    */
   keyId: string;
+
+  /**
+   * Optional. The input as a JSON object. It is there if the caller sent one.
+   * Example: {"city": "Oslo"}.
+   *
+   * @generated from field: google.protobuf.Struct input = 6;
+   */
+  input?: JsonObject | undefined;
 };
 
 /**
@@ -85,9 +96,10 @@ export type RunRequestJson = {
   appId?: string;
 
   /**
-   * Required. The input. It may be empty. Example: "hello".
+   * Optional. The input as text. It may be empty. It is there if the caller sent one,
+   * and at least one of `text` and `input` is. Example: "hello".
    *
-   * @generated from field: string text = 4;
+   * @generated from field: optional string text = 4;
    */
   text?: string;
 
@@ -98,6 +110,14 @@ export type RunRequestJson = {
    * @generated from field: string key_id = 5;
    */
   keyId?: string;
+
+  /**
+   * Optional. The input as a JSON object. It is there if the caller sent one.
+   * Example: {"city": "Oslo"}.
+   *
+   * @generated from field: google.protobuf.Struct input = 6;
+   */
+  input?: StructJson;
 };
 
 /**
@@ -114,12 +134,21 @@ export const RunRequestSchema: GenMessage<RunRequest, {jsonType: RunRequestJson}
  */
 export type RunResponse = Message<"keyrun.v1.RunResponse"> & {
   /**
-   * Required. The output. It may be empty. The whole message may be 1 MiB,
-   * unless the operator has set another bound. Example: "HELLO".
+   * Optional. The output as text. It may be empty. At least one of `text` and
+   * `output` is required. The whole message may be 1 MiB, unless the operator has set
+   * another bound. Example: "HELLO".
    *
-   * @generated from field: string text = 1;
+   * @generated from field: optional string text = 1;
    */
-  text: string;
+  text?: string | undefined;
+
+  /**
+   * Optional. The output as JSON: any value, at most 32 deep, with at most 20,000
+   * values. Example: {"celsius": 21}.
+   *
+   * @generated from field: google.protobuf.Value output = 2;
+   */
+  output?: Value | undefined;
 };
 
 /**
@@ -129,12 +158,21 @@ export type RunResponse = Message<"keyrun.v1.RunResponse"> & {
  */
 export type RunResponseJson = {
   /**
-   * Required. The output. It may be empty. The whole message may be 1 MiB,
-   * unless the operator has set another bound. Example: "HELLO".
+   * Optional. The output as text. It may be empty. At least one of `text` and
+   * `output` is required. The whole message may be 1 MiB, unless the operator has set
+   * another bound. Example: "HELLO".
    *
-   * @generated from field: string text = 1;
+   * @generated from field: optional string text = 1;
    */
   text?: string;
+
+  /**
+   * Optional. The output as JSON: any value, at most 32 deep, with at most 20,000
+   * values. Example: {"celsius": 21}.
+   *
+   * @generated from field: google.protobuf.Value output = 2;
+   */
+  output?: ValueJson;
 };
 
 /**
@@ -173,11 +211,12 @@ export type StreamRunRequest = Message<"keyrun.v1.StreamRunRequest"> & {
   appId: string;
 
   /**
-   * Required. The input. It may be empty. Example: "hello".
+   * Optional. The input as text. It may be empty. It is there if the caller sent one,
+   * and at least one of `text` and `input` is. Example: "hello".
    *
-   * @generated from field: string text = 4;
+   * @generated from field: optional string text = 4;
    */
-  text: string;
+  text?: string | undefined;
 
   /**
    * Required. The id of the key that runs the app, for books of each key. It is
@@ -186,6 +225,14 @@ export type StreamRunRequest = Message<"keyrun.v1.StreamRunRequest"> & {
    * @generated from field: string key_id = 5;
    */
   keyId: string;
+
+  /**
+   * Optional. The input as a JSON object. It is there if the caller sent one.
+   * Example: {"city": "Oslo"}.
+   *
+   * @generated from field: google.protobuf.Struct input = 6;
+   */
+  input?: JsonObject | undefined;
 };
 
 /**
@@ -217,9 +264,10 @@ export type StreamRunRequestJson = {
   appId?: string;
 
   /**
-   * Required. The input. It may be empty. Example: "hello".
+   * Optional. The input as text. It may be empty. It is there if the caller sent one,
+   * and at least one of `text` and `input` is. Example: "hello".
    *
-   * @generated from field: string text = 4;
+   * @generated from field: optional string text = 4;
    */
   text?: string;
 
@@ -230,6 +278,14 @@ export type StreamRunRequestJson = {
    * @generated from field: string key_id = 5;
    */
   keyId?: string;
+
+  /**
+   * Optional. The input as a JSON object. It is there if the caller sent one.
+   * Example: {"city": "Oslo"}.
+   *
+   * @generated from field: google.protobuf.Struct input = 6;
+   */
+  input?: StructJson;
 };
 
 /**
@@ -253,6 +309,14 @@ export type StreamRunResponse = Message<"keyrun.v1.StreamRunResponse"> & {
    * @generated from field: string text = 1;
    */
   text: string;
+
+  /**
+   * Optional. The output as JSON: any value, at most 32 deep, with at most 20,000
+   * values. It comes once, in the last message. Example: {"celsius": 21}.
+   *
+   * @generated from field: google.protobuf.Value output = 2;
+   */
+  output?: Value | undefined;
 };
 
 /**
@@ -269,6 +333,14 @@ export type StreamRunResponseJson = {
    * @generated from field: string text = 1;
    */
   text?: string;
+
+  /**
+   * Optional. The output as JSON: any value, at most 32 deep, with at most 20,000
+   * values. It comes once, in the last message. Example: {"celsius": 21}.
+   *
+   * @generated from field: google.protobuf.Value output = 2;
+   */
+  output?: ValueJson;
 };
 
 /**

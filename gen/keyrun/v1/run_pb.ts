@@ -4,15 +4,15 @@
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Timestamp, TimestampJson } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Timestamp, TimestampJson, Value, ValueJson } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file keyrun/v1/run.proto.
  */
 export const file_keyrun_v1_run: GenFile = /*@__PURE__*/
-  fileDesc("ChNrZXlydW4vdjEvcnVuLnByb3RvEglrZXlydW4udjEivwIKA1J1bhIOCgZydW5faWQYASABKAkSDgoGYXBwX2lkGAIgASgJEiIKBXN0YXRlGAMgASgOMhMua2V5cnVuLnYxLlJ1blN0YXRlEhEKBHRleHQYBCABKAlIAIgBARIUCgx0ZXh0X2Ryb3BwZWQYBSABKAgSIgoFZXJyb3IYBiABKAsyEy5rZXlydW4udjEuUnVuRXJyb3ISDgoGa2V5X2lkGAcgASgJEi8KC2NyZWF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghlbmRfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZXhwaXJlX3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgcKBV90ZXh0IjkKCFJ1bkVycm9yEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIOCgZzdGF0dXMYAyABKAUqhAEKCFJ1blN0YXRlEhkKFVJVTl9TVEFURV9VTlNQRUNJRklFRBAAEhUKEVJVTl9TVEFURV9SVU5OSU5HEAESFwoTUlVOX1NUQVRFX1NVQ0NFRURFRBACEhQKEFJVTl9TVEFURV9GQUlMRUQQAxIXChNSVU5fU1RBVEVfQ0FOQ0VMTEVEEARiBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("ChNrZXlydW4vdjEvcnVuLnByb3RvEglrZXlydW4udjEi5wIKA1J1bhIOCgZydW5faWQYASABKAkSDgoGYXBwX2lkGAIgASgJEiIKBXN0YXRlGAMgASgOMhMua2V5cnVuLnYxLlJ1blN0YXRlEhEKBHRleHQYBCABKAlIAIgBARIUCgx0ZXh0X2Ryb3BwZWQYBSABKAgSIgoFZXJyb3IYBiABKAsyEy5rZXlydW4udjEuUnVuRXJyb3ISDgoGa2V5X2lkGAcgASgJEi8KC2NyZWF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghlbmRfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZXhwaXJlX3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKBm91dHB1dBgLIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZUIHCgVfdGV4dCI5CghSdW5FcnJvchIMCgRjb2RlGAEgASgJEg8KB21lc3NhZ2UYAiABKAkSDgoGc3RhdHVzGAMgASgFKoQBCghSdW5TdGF0ZRIZChVSVU5fU1RBVEVfVU5TUEVDSUZJRUQQABIVChFSVU5fU1RBVEVfUlVOTklORxABEhcKE1JVTl9TVEFURV9TVUNDRUVERUQQAhIUChBSVU5fU1RBVEVfRkFJTEVEEAMSFwoTUlVOX1NUQVRFX0NBTkNFTExFRBAEYgZwcm90bzM", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
 
 /**
  * A run in the background: what is known of it, and its end once it has one.
@@ -42,16 +42,17 @@ export type Run = Message<"keyrun.v1.Run"> & {
   state: RunState;
 
   /**
-   * Output only. The app's output. It is there only if the run has succeeded and
-   * its text is still kept, and never in lists. It may be empty. Example: "hello".
+   * Output only. The app's output as text. It is there only if the run has succeeded,
+   * the app gave one and it is still kept, and never in lists. It may be empty.
+   * Example: "hello".
    *
    * @generated from field: optional string text = 4;
    */
   text?: string | undefined;
 
   /**
-   * Output only. True if the run has succeeded, but its text is no longer kept:
-   * the texts of a team's runs take at most 256 MiB, and the oldest go first.
+   * Output only. True if the run has succeeded, but its output is no longer kept:
+   * the outputs of a team's runs take at most 256 MiB, and the oldest go first.
    *
    * @generated from field: bool text_dropped = 5;
    */
@@ -91,6 +92,14 @@ export type Run = Message<"keyrun.v1.Run"> & {
    * @generated from field: google.protobuf.Timestamp expire_time = 10;
    */
   expireTime?: Timestamp | undefined;
+
+  /**
+   * Output only. The app's output as JSON, where it gave one. It is there when `text`
+   * would be. Example: {"celsius": 21}.
+   *
+   * @generated from field: google.protobuf.Value output = 11;
+   */
+  output?: Value | undefined;
 };
 
 /**
@@ -121,16 +130,17 @@ export type RunJson = {
   state?: RunStateJson;
 
   /**
-   * Output only. The app's output. It is there only if the run has succeeded and
-   * its text is still kept, and never in lists. It may be empty. Example: "hello".
+   * Output only. The app's output as text. It is there only if the run has succeeded,
+   * the app gave one and it is still kept, and never in lists. It may be empty.
+   * Example: "hello".
    *
    * @generated from field: optional string text = 4;
    */
   text?: string;
 
   /**
-   * Output only. True if the run has succeeded, but its text is no longer kept:
-   * the texts of a team's runs take at most 256 MiB, and the oldest go first.
+   * Output only. True if the run has succeeded, but its output is no longer kept:
+   * the outputs of a team's runs take at most 256 MiB, and the oldest go first.
    *
    * @generated from field: bool text_dropped = 5;
    */
@@ -170,6 +180,14 @@ export type RunJson = {
    * @generated from field: google.protobuf.Timestamp expire_time = 10;
    */
   expireTime?: TimestampJson;
+
+  /**
+   * Output only. The app's output as JSON, where it gave one. It is there when `text`
+   * would be. Example: {"celsius": 21}.
+   *
+   * @generated from field: google.protobuf.Value output = 11;
+   */
+  output?: ValueJson;
 };
 
 /**

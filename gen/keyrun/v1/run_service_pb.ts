@@ -5,17 +5,17 @@
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_google_api_annotations } from "../../google/api/annotations_pb.ts";
-import type { Duration, DurationJson } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_duration } from "@bufbuild/protobuf/wkt";
+import type { Duration, DurationJson, StructJson, Value, ValueJson } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
 import type { Run, RunJson } from "./run_pb.ts";
 import { file_keyrun_v1_run } from "./run_pb.ts";
-import type { Message } from "@bufbuild/protobuf";
+import type { JsonObject, Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file keyrun/v1/run_service.proto.
  */
 export const file_keyrun_v1_run_service: GenFile = /*@__PURE__*/
-  fileDesc("ChtrZXlydW4vdjEvcnVuX3NlcnZpY2UucHJvdG8SCWtleXJ1bi52MSI7Cg1SdW5BcHBSZXF1ZXN0Eg4KBmFwcF9pZBgBIAEoCRIRCgR0ZXh0GAIgASgJSACIAQFCBwoFX3RleHQiPgoOUnVuQXBwUmVzcG9uc2USDgoGcnVuX2lkGAEgASgJEg4KBmFwcF9pZBgCIAEoCRIMCgR0ZXh0GAMgASgJIj4KEFN0cmVhbUFwcFJlcXVlc3QSDgoGYXBwX2lkGAEgASgJEhEKBHRleHQYAiABKAlIAIgBAUIHCgVfdGV4dCJyChFTdHJlYW1BcHBSZXNwb25zZRIrCgdzdGFydGVkGAEgASgLMhgua2V5cnVuLnYxLlN0cmVhbVN0YXJ0ZWRIABInCgVkZWx0YRgCIAEoCzIWLmtleXJ1bi52MS5TdHJlYW1EZWx0YUgAQgcKBWV2ZW50Ii8KDVN0cmVhbVN0YXJ0ZWQSDgoGcnVuX2lkGAEgASgJEg4KBmFwcF9pZBgCIAEoCSIbCgtTdHJlYW1EZWx0YRIMCgR0ZXh0GAEgASgJImYKD1N0YXJ0UnVuUmVxdWVzdBIOCgZhcHBfaWQYASABKAkSEQoEdGV4dBgCIAEoCUgAiAEBEicKBHdhaXQYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CBwoFX3RleHQiLwoQU3RhcnRSdW5SZXNwb25zZRIbCgNydW4YASABKAsyDi5rZXlydW4udjEuUnVuIkgKDUdldFJ1blJlcXVlc3QSDgoGcnVuX2lkGAEgASgJEicKBHdhaXQYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iLQoOR2V0UnVuUmVzcG9uc2USGwoDcnVuGAEgASgLMg4ua2V5cnVuLnYxLlJ1biI4Cg9MaXN0UnVuc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkiSQoQTGlzdFJ1bnNSZXNwb25zZRIcCgRydW5zGAEgAygLMg4ua2V5cnVuLnYxLlJ1bhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiIgoQQ2FuY2VsUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkiMAoRQ2FuY2VsUnVuUmVzcG9uc2USGwoDcnVuGAEgASgLMg4ua2V5cnVuLnYxLlJ1bjLOBAoKUnVuU2VydmljZRJgCgZSdW5BcHASGC5rZXlydW4udjEuUnVuQXBwUmVxdWVzdBoZLmtleXJ1bi52MS5SdW5BcHBSZXNwb25zZSIhgtPkkwIbOgEqIhYvYXBpL2FwcHMve2FwcF9pZH0vcnVuEm4KCVN0cmVhbUFwcBIbLmtleXJ1bi52MS5TdHJlYW1BcHBSZXF1ZXN0Ghwua2V5cnVuLnYxLlN0cmVhbUFwcFJlc3BvbnNlIiSC0+STAh46ASoiGS9hcGkvYXBwcy97YXBwX2lkfS9zdHJlYW0wARJDCghTdGFydFJ1bhIaLmtleXJ1bi52MS5TdGFydFJ1blJlcXVlc3QaGy5rZXlydW4udjEuU3RhcnRSdW5SZXNwb25zZRJeCgZHZXRSdW4SGC5rZXlydW4udjEuR2V0UnVuUmVxdWVzdBoZLmtleXJ1bi52MS5HZXRSdW5SZXNwb25zZSIfgtPkkwIZYgNydW4SEi9hcGkvcnVucy97cnVuX2lkfRJWCghMaXN0UnVucxIaLmtleXJ1bi52MS5MaXN0UnVuc1JlcXVlc3QaGy5rZXlydW4udjEuTGlzdFJ1bnNSZXNwb25zZSIRgtPkkwILEgkvYXBpL3J1bnMScQoJQ2FuY2VsUnVuEhsua2V5cnVuLnYxLkNhbmNlbFJ1blJlcXVlc3QaHC5rZXlydW4udjEuQ2FuY2VsUnVuUmVzcG9uc2UiKYLT5JMCIzoBKmIDcnVuIhkvYXBpL3J1bnMve3J1bl9pZH0vY2FuY2VsYgZwcm90bzM", [file_google_api_annotations, file_google_protobuf_duration, file_keyrun_v1_run]);
+  fileDesc("ChtrZXlydW4vdjEvcnVuX3NlcnZpY2UucHJvdG8SCWtleXJ1bi52MSJjCg1SdW5BcHBSZXF1ZXN0Eg4KBmFwcF9pZBgBIAEoCRIRCgR0ZXh0GAIgASgJSACIAQESJgoFaW5wdXQYAyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0QgcKBV90ZXh0InQKDlJ1bkFwcFJlc3BvbnNlEg4KBnJ1bl9pZBgBIAEoCRIOCgZhcHBfaWQYAiABKAkSEQoEdGV4dBgDIAEoCUgAiAEBEiYKBm91dHB1dBgEIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZUIHCgVfdGV4dCJmChBTdHJlYW1BcHBSZXF1ZXN0Eg4KBmFwcF9pZBgBIAEoCRIRCgR0ZXh0GAIgASgJSACIAQESJgoFaW5wdXQYAyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0QgcKBV90ZXh0IpwBChFTdHJlYW1BcHBSZXNwb25zZRIrCgdzdGFydGVkGAEgASgLMhgua2V5cnVuLnYxLlN0cmVhbVN0YXJ0ZWRIABInCgVkZWx0YRgCIAEoCzIWLmtleXJ1bi52MS5TdHJlYW1EZWx0YUgAEigKBm91dHB1dBgDIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZUgAQgcKBWV2ZW50Ii8KDVN0cmVhbVN0YXJ0ZWQSDgoGcnVuX2lkGAEgASgJEg4KBmFwcF9pZBgCIAEoCSIbCgtTdHJlYW1EZWx0YRIMCgR0ZXh0GAEgASgJIo4BCg9TdGFydFJ1blJlcXVlc3QSDgoGYXBwX2lkGAEgASgJEhEKBHRleHQYAiABKAlIAIgBARInCgR3YWl0GAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEiYKBWlucHV0GAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEIHCgVfdGV4dCIvChBTdGFydFJ1blJlc3BvbnNlEhsKA3J1bhgBIAEoCzIOLmtleXJ1bi52MS5SdW4iSAoNR2V0UnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkSJwoEd2FpdBgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiItCg5HZXRSdW5SZXNwb25zZRIbCgNydW4YASABKAsyDi5rZXlydW4udjEuUnVuIjgKD0xpc3RSdW5zUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSJJChBMaXN0UnVuc1Jlc3BvbnNlEhwKBHJ1bnMYASADKAsyDi5rZXlydW4udjEuUnVuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIiChBDYW5jZWxSdW5SZXF1ZXN0Eg4KBnJ1bl9pZBgBIAEoCSIwChFDYW5jZWxSdW5SZXNwb25zZRIbCgNydW4YASABKAsyDi5rZXlydW4udjEuUnVuMs4ECgpSdW5TZXJ2aWNlEmAKBlJ1bkFwcBIYLmtleXJ1bi52MS5SdW5BcHBSZXF1ZXN0Ghkua2V5cnVuLnYxLlJ1bkFwcFJlc3BvbnNlIiGC0+STAhs6ASoiFi9hcGkvYXBwcy97YXBwX2lkfS9ydW4SbgoJU3RyZWFtQXBwEhsua2V5cnVuLnYxLlN0cmVhbUFwcFJlcXVlc3QaHC5rZXlydW4udjEuU3RyZWFtQXBwUmVzcG9uc2UiJILT5JMCHjoBKiIZL2FwaS9hcHBzL3thcHBfaWR9L3N0cmVhbTABEkMKCFN0YXJ0UnVuEhoua2V5cnVuLnYxLlN0YXJ0UnVuUmVxdWVzdBobLmtleXJ1bi52MS5TdGFydFJ1blJlc3BvbnNlEl4KBkdldFJ1bhIYLmtleXJ1bi52MS5HZXRSdW5SZXF1ZXN0Ghkua2V5cnVuLnYxLkdldFJ1blJlc3BvbnNlIh+C0+STAhliA3J1bhISL2FwaS9ydW5zL3tydW5faWR9ElYKCExpc3RSdW5zEhoua2V5cnVuLnYxLkxpc3RSdW5zUmVxdWVzdBobLmtleXJ1bi52MS5MaXN0UnVuc1Jlc3BvbnNlIhGC0+STAgsSCS9hcGkvcnVucxJxCglDYW5jZWxSdW4SGy5rZXlydW4udjEuQ2FuY2VsUnVuUmVxdWVzdBocLmtleXJ1bi52MS5DYW5jZWxSdW5SZXNwb25zZSIpgtPkkwIjOgEqYgNydW4iGS9hcGkvcnVucy97cnVuX2lkfS9jYW5jZWxiBnByb3RvMw", [file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_struct, file_keyrun_v1_run]);
 
 /**
  * The app to run, and its input.
@@ -31,12 +31,21 @@ export type RunAppRequest = Message<"keyrun.v1.RunAppRequest"> & {
   appId: string;
 
   /**
-   * Required. The app's input. It may be empty, but it must be present.
-   * Example: "hello".
+   * Optional. The app's input as text. It may be empty. At least one of `text` and
+   * `input` is required. Example: "hello".
    *
    * @generated from field: optional string text = 2;
    */
   text?: string | undefined;
+
+  /**
+   * Optional. The app's input as a JSON object, at most 32 deep, with at most 20,000
+   * values. A number that a double can't hold exactly must be sent as a string.
+   * Example: {"city": "Oslo"}.
+   *
+   * @generated from field: google.protobuf.Struct input = 3;
+   */
+  input?: JsonObject | undefined;
 };
 
 /**
@@ -53,12 +62,21 @@ export type RunAppRequestJson = {
   appId?: string;
 
   /**
-   * Required. The app's input. It may be empty, but it must be present.
-   * Example: "hello".
+   * Optional. The app's input as text. It may be empty. At least one of `text` and
+   * `input` is required. Example: "hello".
    *
    * @generated from field: optional string text = 2;
    */
   text?: string;
+
+  /**
+   * Optional. The app's input as a JSON object, at most 32 deep, with at most 20,000
+   * values. A number that a double can't hold exactly must be sent as a string.
+   * Example: {"city": "Oslo"}.
+   *
+   * @generated from field: google.protobuf.Struct input = 3;
+   */
+  input?: StructJson;
 };
 
 /**
@@ -90,11 +108,20 @@ export type RunAppResponse = Message<"keyrun.v1.RunAppResponse"> & {
   appId: string;
 
   /**
-   * Output only. The app's output. It may be empty. Example: "hello".
+   * Output only. The app's output as text. It may be empty. It is absent if the app
+   * gave none. Example: "hello".
    *
-   * @generated from field: string text = 3;
+   * @generated from field: optional string text = 3;
    */
-  text: string;
+  text?: string | undefined;
+
+  /**
+   * Output only. The app's output as JSON: any value. It is absent if the app gave
+   * none. Example: {"celsius": 21}.
+   *
+   * @generated from field: google.protobuf.Value output = 4;
+   */
+  output?: Value | undefined;
 };
 
 /**
@@ -119,11 +146,20 @@ export type RunAppResponseJson = {
   appId?: string;
 
   /**
-   * Output only. The app's output. It may be empty. Example: "hello".
+   * Output only. The app's output as text. It may be empty. It is absent if the app
+   * gave none. Example: "hello".
    *
-   * @generated from field: string text = 3;
+   * @generated from field: optional string text = 3;
    */
   text?: string;
+
+  /**
+   * Output only. The app's output as JSON: any value. It is absent if the app gave
+   * none. Example: {"celsius": 21}.
+   *
+   * @generated from field: google.protobuf.Value output = 4;
+   */
+  output?: ValueJson;
 };
 
 /**
@@ -147,12 +183,21 @@ export type StreamAppRequest = Message<"keyrun.v1.StreamAppRequest"> & {
   appId: string;
 
   /**
-   * Required. The app's input. It may be empty, but it must be present.
-   * Example: "hello".
+   * Optional. The app's input as text. It may be empty. At least one of `text` and
+   * `input` is required. Example: "hello".
    *
    * @generated from field: optional string text = 2;
    */
   text?: string | undefined;
+
+  /**
+   * Optional. The app's input as a JSON object, at most 32 deep, with at most 20,000
+   * values. A number that a double can't hold exactly must be sent as a string.
+   * Example: {"city": "Oslo"}.
+   *
+   * @generated from field: google.protobuf.Struct input = 3;
+   */
+  input?: JsonObject | undefined;
 };
 
 /**
@@ -169,12 +214,21 @@ export type StreamAppRequestJson = {
   appId?: string;
 
   /**
-   * Required. The app's input. It may be empty, but it must be present.
-   * Example: "hello".
+   * Optional. The app's input as text. It may be empty. At least one of `text` and
+   * `input` is required. Example: "hello".
    *
    * @generated from field: optional string text = 2;
    */
   text?: string;
+
+  /**
+   * Optional. The app's input as a JSON object, at most 32 deep, with at most 20,000
+   * values. A number that a double can't hold exactly must be sent as a string.
+   * Example: {"city": "Oslo"}.
+   *
+   * @generated from field: google.protobuf.Struct input = 3;
+   */
+  input?: StructJson;
 };
 
 /**
@@ -211,6 +265,15 @@ export type StreamAppResponse = Message<"keyrun.v1.StreamAppResponse"> & {
      */
     value: StreamDelta;
     case: "delta";
+  } | {
+    /**
+     * The app's output as JSON: any value. If the app gives one, it is the last
+     * message.
+     *
+     * @generated from field: google.protobuf.Value output = 3;
+     */
+    value: Value;
+    case: "output";
   } | { case: undefined; value?: undefined };
 };
 
@@ -233,6 +296,14 @@ export type StreamAppResponseJson = {
    * @generated from field: keyrun.v1.StreamDelta delta = 2;
    */
   delta?: StreamDeltaJson;
+
+  /**
+   * The app's output as JSON: any value. If the app gives one, it is the last
+   * message.
+   *
+   * @generated from field: google.protobuf.Value output = 3;
+   */
+  output?: ValueJson;
 };
 
 /**
@@ -344,8 +415,8 @@ export type StartRunRequest = Message<"keyrun.v1.StartRunRequest"> & {
   appId: string;
 
   /**
-   * Required. The app's input. It may be empty, but it must be present.
-   * Example: "hello".
+   * Optional. The app's input as text. It may be empty. At least one of `text` and
+   * `input` is required. Example: "hello".
    *
    * @generated from field: optional string text = 2;
    */
@@ -358,6 +429,15 @@ export type StartRunRequest = Message<"keyrun.v1.StartRunRequest"> & {
    * @generated from field: google.protobuf.Duration wait = 3;
    */
   wait?: Duration | undefined;
+
+  /**
+   * Optional. The app's input as a JSON object, at most 32 deep, with at most 20,000
+   * values. A number that a double can't hold exactly must be sent as a string.
+   * Example: {"city": "Oslo"}.
+   *
+   * @generated from field: google.protobuf.Struct input = 4;
+   */
+  input?: JsonObject | undefined;
 };
 
 /**
@@ -374,8 +454,8 @@ export type StartRunRequestJson = {
   appId?: string;
 
   /**
-   * Required. The app's input. It may be empty, but it must be present.
-   * Example: "hello".
+   * Optional. The app's input as text. It may be empty. At least one of `text` and
+   * `input` is required. Example: "hello".
    *
    * @generated from field: optional string text = 2;
    */
@@ -388,6 +468,15 @@ export type StartRunRequestJson = {
    * @generated from field: google.protobuf.Duration wait = 3;
    */
   wait?: DurationJson;
+
+  /**
+   * Optional. The app's input as a JSON object, at most 32 deep, with at most 20,000
+   * values. A number that a double can't hold exactly must be sent as a string.
+   * Example: {"city": "Oslo"}.
+   *
+   * @generated from field: google.protobuf.Struct input = 4;
+   */
+  input?: StructJson;
 };
 
 /**
@@ -699,7 +788,7 @@ export const CancelRunResponseSchema: GenMessage<CancelRunResponse, {jsonType: C
  */
 export const RunService: GenService<{
   /**
-   * Runs an app once with a text and answers with the app's output. A request
+   * Runs an app once with a text, JSON or both, and answers with the app's output. A request
    * with a valid key takes one from its team's limit, whatever the answer is. A
    * request that the limit refuses takes nothing.
    *
@@ -711,9 +800,9 @@ export const RunService: GenService<{
     output: typeof RunAppResponseSchema;
   },
   /**
-   * Runs an app once with a text and streams the app's output as it comes. The
-   * first message is `started`, then `delta` follows any number of times, and
-   * the status ends the stream. It counts against the team's limit like one
+   * Runs an app once with a text, JSON or both, and streams the app's output as it comes. The
+   * first message is `started`, then `delta` follows any number of times, then
+   * `output` at most once, and the status ends the stream. It counts against the team's limit like one
    * `RunApp`. A stream ends with an error soon after its key is revoked or its
    * team loses the app.
    *

@@ -12,7 +12,7 @@ import { type Reservation, unlessAborted } from "../../http/handler.ts";
 import { overloaded } from "../../limit/byte-budget.ts";
 import { fail, type Refusal } from "../../refusal/refusal.ts";
 import { runBounds } from "../run-bounds.ts";
-import { type FindRunnableApp, keyOf } from "../runner.ts";
+import { type FindRunnableApp, keyOf, type RunInput, type RunOutput } from "../runner.ts";
 import type { CheckRight } from "../watch-rights.ts";
 import { claimOf, idempotencyHeader, refuseIdempotencyKey, replayedHeader } from "./idempotency-key.ts";
 import type { KeptRuns, StartedRun } from "./kept-runs.ts";
@@ -31,7 +31,7 @@ export interface KeptRunService extends Methods {
    * for a key of the wrong form, IDEMPOTENCY_KEY_IN_USE where the run has not ended by the caller's
    * deadline, IDEMPOTENCY_ANSWER_GONE if its answer is no longer kept, and as `KeptRuns.start`.
    */
-  runOnce(request: KeptRunRequest, call: Call): Promise<{ readonly runId: string; readonly text: string }>;
+  runOnce(request: KeptRunRequest, call: Call): Promise<RunOutput & { readonly runId: string }>;
   /**
    * Starts a run in the background, or finds the one for which the request's Idempotency-Key
    * stands, and waits for its end for so long. Throws BACKGROUND_RUNS_OFF where there are none, and
@@ -40,9 +40,8 @@ export interface KeptRunService extends Methods {
   start(request: KeptRunRequest & { readonly waitMs: number }, call: Call): Promise<RunMessage>;
 }
 
-export interface KeptRunRequest {
+export interface KeptRunRequest extends RunInput {
   readonly app: AppRecord;
-  readonly text: string;
 }
 
 export function createKeptRunService(parts: {
@@ -98,7 +97,7 @@ export function createKeptRunService(parts: {
   }
 
   async function start(
-    { app, text }: KeptRunRequest,
+    { app, text = "", input }: KeptRunRequest,
     { listed, checkRight }: { readonly listed: boolean; readonly checkRight: CheckRight },
     call: Call,
   ): Promise<StartedRun> {
@@ -106,7 +105,10 @@ export function createKeptRunService(parts: {
     const key = call.http.header(idempotencyHeader);
     const claim = key === undefined ? undefined : claimOf(key, { teamId, appId: app.id, text });
     const runId = parts.newRunId();
-    const started = await runs.start({ runId, teamId, keyId, app, text, listed, claim, checkRight }, call);
+    const started = await runs.start(
+      { runId, teamId, keyId, app, text, input, listed, claim, checkRight },
+      call,
+    );
     if (!started.output) call.responseHeaders.set(replayedHeader, "true");
     return started;
   }
@@ -117,7 +119,7 @@ export function createKeptRunService(parts: {
       if (!parts.isOffered) refuseIdempotencyKey(call, "Idempotency-Key is turned off here.");
       const checkRight = rightToRun(keyOf(call), asked.app.id);
       const { record, output } = await start(asked, { listed: false, checkRight }, call);
-      if (output) return { runId: record.id, text: await unlessAborted(output, call.signal) };
+      if (output) return { runId: record.id, ...(await unlessAborted(output, call.signal)) };
       // By then a run that has just begun is over.
       const found = await runs.wait(record, { msMax: asked.app.timeoutMs, call, checkRight });
       if (!found || found.state === "running") throw fail("IDEMPOTENCY_KEY_IN_USE");

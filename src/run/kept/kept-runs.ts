@@ -17,7 +17,7 @@ import { type ByteBudget, overloaded } from "../../limit/byte-budget.ts";
 import { fail, type Refusal, unavailable } from "../../refusal/refusal.ts";
 import { runBounds } from "../run-bounds.ts";
 import type { RunSlots } from "../run-slots.ts";
-import type { Runner } from "../runner.ts";
+import { inputCharacters, type Runner, type RunOutput } from "../runner.ts";
 import type { WatchRights } from "../watch-rights.ts";
 import { createLostOwners } from "./lost-owners.ts";
 import { cancelled, ended, endOf, interrupted, type RunWithText } from "./run-ends.ts";
@@ -32,7 +32,7 @@ export interface StartedRun {
    * The app's output, or the refusal of the run. Absent where an earlier request began the run: its
    * Idempotency-Key stands for it.
    */
-  readonly output?: Promise<string>;
+  readonly output?: Promise<RunOutput>;
 }
 
 export type KeptRuns = ReturnType<typeof createKeptRuns>;
@@ -91,7 +91,7 @@ export function createKeptRuns(parts: {
     if (owner === undefined || isClosing) throw unavailable();
     const reservation = bytes.open(request.teamId);
     try {
-      if (!reservation.reserve(Buffer.byteLength(request.text))) throw overloaded();
+      if (!reservation.reserve(inputCharacters(request))) throw overloaded();
       const record = recordOf(request, { owner, createTimeMs: clock.unixMs(), keptMs });
       // Many repeats of a run of this instance wait for it together: they need no write each.
       const found = underWay.findByKey(record.keyHash) ?? (await records.insertOrFind(record));

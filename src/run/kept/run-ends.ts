@@ -1,17 +1,18 @@
 import { isReason, rowOf } from "../../refusal/reasons.ts";
 import { fail, Refusal } from "../../refusal/refusal.ts";
 import { runBounds } from "../run-bounds.ts";
+import type { RunOutput } from "../runner.ts";
 import type { RunEnd, RunFault, RunRecord } from "./run-store.ts";
 
 /** What came of a run: the app's output, or why there is none. */
 export type RunOutcome =
-  | { readonly text: string; readonly refusal?: undefined }
-  | { readonly text?: undefined; readonly refusal: Refusal };
+  | { readonly output: RunOutput; readonly refusal?: undefined }
+  | { readonly output?: undefined; readonly refusal: Refusal };
 
 /** Waits for an app's output, and never rejects. */
-export async function outcomeOf(output: Promise<string>): Promise<RunOutcome> {
+export async function outcomeOf(output: Promise<RunOutput>): Promise<RunOutcome> {
   try {
-    return { text: await output };
+    return { output: await output };
   } catch (thrown) {
     if (!(thrown instanceof Refusal)) {
       return { refusal: fail("INTERNAL", { cause: thrown, mayHaveRun: true }) };
@@ -26,9 +27,10 @@ export const interrupted = (): Refusal => fail("RUN_INTERRUPTED", { mayHaveRun: 
 export const cancelled = (): Refusal => fail("RUN_CANCELLED", { mayHaveRun: true });
 
 /** How a run with this outcome ends. Where its app has got nothing, its key is free again. */
-export function endOf({ text, refusal }: RunOutcome, { endTimeMs, keptMs }: EndTimes): RunEnd {
+export function endOf({ output, refusal }: RunOutcome, { endTimeMs, keptMs }: EndTimes): RunEnd {
   const times = { endTimeMs, expireTimeMs: endTimeMs + keptMs };
   if (refusal === undefined) {
+    const { text = "" } = output;
     const isKept = Buffer.byteLength(text) <= runBounds.keptTextBytesMax;
     return { ...times, state: "succeeded", text: isKept ? text : null, error: null };
   }

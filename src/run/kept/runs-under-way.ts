@@ -3,19 +3,18 @@ import type { Call } from "../../auth/principal.ts";
 import type { Clock } from "../../base/clock.ts";
 import { readTraceContext } from "../../http/trace-context.ts";
 import type { TeamReservation } from "../../limit/byte-budget.ts";
-import type { Run, Runner } from "../runner.ts";
+import type { Run, RunInput, Runner, RunOutput } from "../runner.ts";
 import type { CheckRight } from "../watch-rights.ts";
 import { cancelled, ended, endOf, outcomeOf, type RunWithText, refusalOfFault } from "./run-ends.ts";
 import type { RunRecords } from "./run-records.ts";
 import type { RunEnd, RunRecord } from "./run-store.ts";
 
 /** A run to be started. */
-export interface KeptRequest {
+export interface KeptRequest extends RunInput {
   readonly runId: string;
   readonly teamId: string;
   readonly keyId: string;
   readonly app: AppRecord;
-  readonly text: string;
   /** In the background: it has the app's time and slots for such runs. */
   readonly listed: boolean;
   /** Of its Idempotency-Key, if it has one. */
@@ -59,11 +58,11 @@ export function createRunsUnderWay(parts: {
   async function carryOut(
     record: RunRecord,
     { run, releaseSlot }: { readonly run: Run; readonly releaseSlot: () => void },
-    { resolve, reject }: PromiseWithResolvers<string>,
+    { resolve, reject }: PromiseWithResolvers<RunOutput>,
   ): Promise<RunWithText | undefined> {
     const outcome = await outcomeOf(parts.run(run));
     releaseSlot();
-    const tell = () => (outcome.refusal ? reject(outcome.refusal) : resolve(outcome.text));
+    const tell = () => (outcome.refusal ? reject(outcome.refusal) : resolve(outcome.output));
     if (outcome.refusal?.mayHaveRun === false && !record.listed) {
       await records.remove(record);
       tell();
@@ -104,21 +103,22 @@ export function createRunsUnderWay(parts: {
      * Runs the app for nobody in particular. Resolves with its output for the caller that began the
      * run, or rejects with the refusal of the run.
      */
-    begin(record: RunRecord, { request, call, end, reservation, releaseSlot }: Begun): Promise<string> {
-      const { runId, teamId, keyId, app, text, listed } = request;
+    begin(record: RunRecord, { request, call, end, reservation, releaseSlot }: Begun): Promise<RunOutput> {
+      const { runId, teamId, keyId, app, text, input, listed } = request;
       const run: Run = {
         runId,
         teamId,
         keyId,
         app,
         text,
+        input,
         reservation,
         isBackground: listed,
         requestId: call.http.requestId,
         traceContext: readTraceContext(call.http),
         signal: end.signal,
       };
-      const answer = Promise.withResolvers<string>();
+      const answer = Promise.withResolvers<RunOutput>();
       // Its caller may be gone.
       answer.promise.catch(() => {});
       void carryOut(record, { run, releaseSlot }, answer).then((now) => {

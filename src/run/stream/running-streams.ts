@@ -1,9 +1,17 @@
 import { setImmediate } from "node:timers/promises";
+import type { JsonValue } from "@bufbuild/protobuf";
 import type { Clock } from "../../base/clock.ts";
 import type { Reservation } from "../../http/handler.ts";
 import type { Refusal } from "../../refusal/refusal.ts";
 import { runBounds } from "../run-bounds.ts";
-import { appFailed, appTimedOut, type Run, type StreamLimits } from "../runner.ts";
+import {
+  appFailed,
+  appTimedOut,
+  type Run,
+  type RunOutput,
+  type StreamLimits,
+  type StreamPiece,
+} from "../runner.ts";
 import { ByteBuffer } from "./byte-buffer.ts";
 
 /**
@@ -24,8 +32,8 @@ export class RunningStreams {
   /** Starts the run, with all limits of a stream. Promises what `StreamRunner` does. */
   async *stream(
     run: Run,
-    start: (limits: StreamLimits) => AsyncIterable<string>,
-  ): AsyncGenerator<string, void> {
+    start: (limits: StreamLimits) => AsyncIterable<StreamPiece>,
+  ): AsyncGenerator<StreamPiece, void> {
     const { streamTimeoutMs } = run.app;
     run.signal.throwIfAborted();
     const ended = new AbortController();
@@ -41,14 +49,14 @@ export class RunningStreams {
     }, this.#silenceMsMax);
     try {
       const deadlineMs = this.#clock.monotonicMs() + streamTimeoutMs;
-      const texts = start({ deadlineMs, signal, alive: () => silence.refresh() });
+      const pieces = start({ deadlineMs, signal, alive: () => silence.refresh() });
       let bytes = 0;
-      for await (const text of wholeCharacters(texts)) {
+      for await (const piece of wholeCharacters(pieces)) {
         signal.throwIfAborted();
-        bytes += Buffer.byteLength(text);
+        if (typeof piece === "string") bytes += Buffer.byteLength(piece);
         if (bytes > runBounds.appStreamBytesMax) throw appFailed(tooMany(runBounds.appStreamBytesMax));
         isWaiting = false;
-        yield text;
+        yield piece;
         isWaiting = true;
         silence.refresh();
       }
@@ -67,27 +75,40 @@ export class RunningStreams {
 
 /** The whole output of an app that streams, of at most `bytesMax` bytes of UTF-8. */
 export async function wholeOutput(
-  texts: AsyncIterable<string>,
+  pieces: AsyncIterable<StreamPiece>,
   bytesMax: number,
   reservation: Reservation,
-): Promise<string> {
-  const output = new ByteBuffer(bytesMax, tooMany(bytesMax), reservation);
-  for await (const text of wholeCharacters(texts)) output.append(Buffer.from(text));
-  return output.take().toString();
+): Promise<RunOutput> {
+  const texts = new ByteBuffer(bytesMax, tooMany(bytesMax), reservation);
+  let output: JsonValue | undefined;
+  for await (const piece of wholeCharacters(pieces)) {
+    if (typeof piece === "string") texts.append(Buffer.from(piece));
+    else output = piece.output;
+  }
+  const text = texts.take().toString();
+  return output !== undefined && text === "" ? { output } : { text, output };
 }
 
 const tooMany = (bytesMax: number) => `The output has more than ${bytesMax} bytes.`;
 
 /**
- * The same texts, cut so that each character is in one of them, and with a turn of the event loop
+ * The same pieces, the texts cut so that each character is in one of them, and with a turn of the event loop
  * for everything else after each. JSON can hold the half of a character that UTF-16 writes in two
  * units, as where an app cuts its text between them: the first half waits for the next text. Throws
- * APP_FAILED where a half is alone, after the text before it.
+ * APP_FAILED where a half is alone, after the text before it, and where anything follows the JSON.
  */
-async function* wholeCharacters(texts: AsyncIterable<string>): AsyncGenerator<string, void> {
+async function* wholeCharacters(pieces: AsyncIterable<StreamPiece>): AsyncGenerator<StreamPiece, void> {
   let half = "";
-  for await (const text of texts) {
-    const joined = half + text;
+  let hasOutput = false;
+  for await (const piece of pieces) {
+    if (hasOutput && piece !== "") throw appFailed("The stream goes on after its `output`.");
+    if (typeof piece !== "string") {
+      if (half !== "") throw notUnicode();
+      hasOutput = true;
+      yield piece;
+      continue;
+    }
+    const joined = half + piece;
     const lastUnit = joined.charCodeAt(joined.length - 1);
     half = lastUnit >= 0xd800 && lastUnit <= 0xdbff ? joined.slice(-1) : "";
     const whole = half === "" ? joined : joined.slice(0, -1);

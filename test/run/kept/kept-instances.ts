@@ -6,8 +6,9 @@ import { createKeptRuns } from "#src/run/kept/kept-runs.ts";
 import type { RunStore } from "#src/run/kept/run-store.ts";
 import type { KeptRequest } from "#src/run/kept/runs-under-way.ts";
 import { createRunSlots } from "#src/run/run-slots.ts";
-import type { Run } from "#src/run/runner.ts";
+import type { Run, RunOutput } from "#src/run/runner.ts";
 import { createWatchRights } from "#src/run/watch-rights.ts";
+import { textOf } from "../../harness/app-backends.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { serviceCall } from "../../harness/service-call.ts";
 import { newAppOf } from "../../harness/store-records.ts";
@@ -33,16 +34,16 @@ export function startApp() {
       for (const waiting of held.values()) waiting.reject(cutOff());
       held.clear();
     },
-    async run({ text, signal }: Run): Promise<string> {
+    async run({ text = "", signal }: Run): Promise<RunOutput> {
       starts.set(text, (starts.get(text) ?? 0) + 1);
-      if (!text.startsWith("wait")) return text.toUpperCase();
+      if (!text.startsWith("wait")) return { text: text.toUpperCase() };
       const waiting = Promise.withResolvers<string>();
       held.set(text, waiting);
       signal.addEventListener("abort", () => {
         held.delete(text);
         waiting.reject(signal.reason);
       });
-      return await waiting.promise;
+      return { text: await waiting.promise };
     },
   };
 }
@@ -99,7 +100,7 @@ export function keptInstance(
     async ask(order: Order): Promise<string> {
       try {
         const { record, output } = await start(order);
-        if (output) return await output;
+        if (output) return textOf(await output);
         if (record.state === "running") return "running";
         return `${record.error?.code.toUpperCase() ?? (await runs.textOf(record.id))}*`;
       } catch (thrown) {

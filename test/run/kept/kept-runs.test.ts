@@ -284,7 +284,7 @@ describe("a store that fails as a run ends", () => {
     });
     failing = "end";
     backend.release(order.text);
-    expect(await output).toBe(order.text.toUpperCase());
+    expect(await output).toEqual({ text: order.text.toUpperCase() });
     await retried();
     expect([one.problems.length, told, await one.ask(order)]).toEqual([1, undefined, "running"]);
     failing = undefined;
