@@ -16,7 +16,7 @@ export interface ProtoFacts {
    * "Optional." or "Output only." (AIP-203).
    */
   readonly words: Readonly<Record<string, string>>;
-  /** Bounds of fields, as JSON Schema: `{ maxLength: 128 }`. */
+  /** Bounds of fields and messages, as JSON Schema: `{ maxLength: 128 }`. */
   readonly fields: Readonly<Record<string, JsonObject>>;
 }
 
@@ -65,6 +65,7 @@ export function fieldsSchema(
   const choices = message.oneofs.map((oneof) => oneofSchema(schemas, oneof));
   return {
     type: "object",
+    ...schemas.fields[message.typeName],
     ...description(schemas, message.typeName),
     properties: Object.fromEntries(
       fields.map((field) => [field.jsonName, fieldSchema(schemas, field, direction)]),
@@ -177,9 +178,9 @@ function description({ words }: ProtoFacts, fullName: string): JsonObject {
   return text === undefined ? {} : { description: text };
 }
 
-/** AIP-192: a comment may end in `Example: "echo".` */
+/** AIP-192: a comment may end in `Example: "echo".`, a number or an object. */
 function examples({ words }: ProtoFacts, fullName: string): JsonObject {
-  const [, example] = /Example: (".*"|\d+(?:\.\d+)?)\.$/.exec(words[fullName] ?? "") ?? [];
+  const [, example] = /Example: (".*"|\{.*\}|\d+(?:\.\d+)?)\.$/.exec(words[fullName] ?? "") ?? [];
   if (example === undefined) return {};
   const value: JsonValue = JSON.parse(example);
   return { examples: [value] };

@@ -33,6 +33,8 @@ export function createKeyrunOpenApi({ services, facts }: KeyrunOpenApiOptions): 
   const background = backgroundAnswers(facts);
   const appId = { pattern: resourceIdForm.source };
   const text = { maxLength: facts.textCharactersMax };
+  // The app is in the path. `anyOf` would say more, but generated clients make a union of it.
+  const textOrInput = { minProperties: 1 };
   const run: MethodFacts = {
     parameters: [requestIdParameter, idempotencyKeyParameter, preferParameter],
     successHeaders: { ...headers.of(200), ...preferenceHeaders(false) },
@@ -70,8 +72,10 @@ export function createKeyrunOpenApi({ services, facts }: KeyrunOpenApiOptions): 
     serverUrl: "/",
     words: protoWords,
     fields: {
+      "keyrun.v1.RunAppRequest": textOrInput,
       "keyrun.v1.RunAppRequest.app_id": appId,
       "keyrun.v1.RunAppRequest.text": text,
+      "keyrun.v1.StreamAppRequest": textOrInput,
       "keyrun.v1.StreamAppRequest.app_id": appId,
       "keyrun.v1.StreamAppRequest.text": text,
       "keyrun.v1.RevokeLeakedKeyRequest.value": { pattern: `^${createKeyText(keyPrefix).pattern}$` },
@@ -132,7 +136,7 @@ const idempotencyKeyParameter: JsonObject = {
   required: false,
   description:
     "Makes the request safe to repeat: the app is started at most once for each key of the team. A repeat with the same " +
-    "text gets the same answer, with `Idempotency-Replayed: true`. 1 to 255 visible ASCII characters, which may be in " +
+    "input gets the same answer, with `Idempotency-Replayed: true`. 1 to 255 visible ASCII characters, which may be in " +
     "quotes (draft-ietf-httpapi-idempotency-key-header); a new UUID for each run is a good key.",
   schema: { type: "string", minLength: 1, maxLength: 2 * bounds.idempotencyKeyCharactersMax + 2 },
 };

@@ -114,7 +114,10 @@ function bodyOf({ method, body, variables }: Binding, schemas: SchemaContext): J
   if (body.kind === "none") return undefined;
   const without = new Set(variables.flatMap(({ fields }) => fields));
   const schema = fieldsSchema(schemas, method.input, { direction: "request", without });
-  return { required: "required" in schema, content: { "application/json": { schema } } };
+  return {
+    required: "required" in schema || "minProperties" in schema,
+    content: { "application/json": { schema } },
+  };
 }
 
 function successOf(

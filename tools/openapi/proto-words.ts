@@ -7,25 +7,34 @@ export const protoWords: Readonly<Record<string, string>> = {
   "keyrun.v1.RunService":
     "Runs a team's apps. The caller sends an API key in `authorization`. Every answer to a valid key has the team's rate limit in its metadata, and the key's if it has one of its own.",
   "keyrun.v1.RunService.RunApp":
-    "Runs an app once with a text and answers with the app's output. A request with a valid key takes one from its team's limit, whatever the answer is. A request that the limit refuses takes nothing.",
+    "Runs an app once with a text, JSON or both, and answers with the app's output. A request with a valid key takes one from its team's limit, whatever the answer is. A request that the limit refuses takes nothing.",
   "keyrun.v1.RunService.StreamApp":
-    "Runs an app once with a text and streams the app's output as it comes. The first message is `started`, then `delta` follows any number of times, and the status ends the stream. It counts against the team's limit like one `RunApp`. A stream ends with an error soon after its key is revoked or its team loses the app.",
+    "Runs an app once with a text, JSON or both, and streams the app's output as it comes. The first message is `started`, then `delta` follows any number of times, then `output` at most once, and the status ends the stream. It counts against the team's limit like one `RunApp`. A stream ends with an error soon after its key is revoked or its team loses the app.",
   "keyrun.v1.RunAppRequest": "The app to run, and its input.",
   "keyrun.v1.RunAppRequest.app_id": 'Required. The app\'s id. Example: "echo".',
   "keyrun.v1.RunAppRequest.text":
-    'Required. The app\'s input. It may be empty, but it must be present. Example: "hello".',
+    'Optional. The app\'s input as text. It may be empty. At least one of `text` and `input` is required. Example: "hello".',
+  "keyrun.v1.RunAppRequest.input":
+    'Optional. The app\'s input as a JSON object, at most 32 deep, with at most 20,000 values. A number that a double can\'t hold exactly must be sent as a string. Example: {"city": "Oslo"}.',
   "keyrun.v1.RunAppResponse": "The result of the run.",
   "keyrun.v1.RunAppResponse.run_id":
     'Output only. The run\'s id, new for every run. Example: "run_1fv0j56qgf3zjgkfrwasendm".',
   "keyrun.v1.RunAppResponse.app_id": 'Output only. The id of the app that ran. Example: "echo".',
-  "keyrun.v1.RunAppResponse.text": 'Output only. The app\'s output. It may be empty. Example: "hello".',
+  "keyrun.v1.RunAppResponse.text":
+    'Output only. The app\'s output as text. It may be empty. It is absent if the app gave none. Example: "hello".',
+  "keyrun.v1.RunAppResponse.output":
+    'Output only. The app\'s output as JSON: any value. It is absent if the app gave none. Example: {"celsius": 21}.',
   "keyrun.v1.StreamAppRequest": "The app to run, and its input.",
   "keyrun.v1.StreamAppRequest.app_id": 'Required. The app\'s id. Example: "echo".',
   "keyrun.v1.StreamAppRequest.text":
-    'Required. The app\'s input. It may be empty, but it must be present. Example: "hello".',
+    'Optional. The app\'s input as text. It may be empty. At least one of `text` and `input` is required. Example: "hello".',
+  "keyrun.v1.StreamAppRequest.input":
+    'Optional. The app\'s input as a JSON object, at most 32 deep, with at most 20,000 values. A number that a double can\'t hold exactly must be sent as a string. Example: {"city": "Oslo"}.',
   "keyrun.v1.StreamAppResponse": "One message of a stream.",
   "keyrun.v1.StreamAppResponse.started": "The app has begun to answer. It is always the first message.",
   "keyrun.v1.StreamAppResponse.delta": "A piece of the app's output.",
+  "keyrun.v1.StreamAppResponse.output":
+    "The app's output as JSON: any value. If the app gives one, it is the last message.",
   "keyrun.v1.StreamStarted": "The begin of a stream.",
   "keyrun.v1.StreamStarted.run_id":
     'Output only. The run\'s id, new for every run. Example: "run_1fv0j56qgf3zjgkfrwasendm".',
@@ -36,9 +45,11 @@ export const protoWords: Readonly<Record<string, string>> = {
   "keyrun.v1.Run.app_id": 'Output only. The id of the app that runs. Example: "echo".',
   "keyrun.v1.Run.state": "Output only. Whether the run goes on, or how it has ended.",
   "keyrun.v1.Run.text":
-    'Output only. The app\'s output. It is there only if the run has succeeded and its text is still kept, and never in lists. It may be empty. Example: "hello".',
+    'Output only. The app\'s output as text. It is there only if the run has succeeded, the app gave one and it is still kept, and never in lists. It may be empty. Example: "hello".',
+  "keyrun.v1.Run.output":
+    'Output only. The app\'s output as JSON, where it gave one. It is there when `text` would be. Example: {"celsius": 21}.',
   "keyrun.v1.Run.text_dropped":
-    "Output only. True if the run has succeeded, but its text is no longer kept: the texts of a team's runs take at most 256 MiB, and the oldest go first.",
+    "Output only. True if the run has succeeded, but its output is no longer kept: the outputs of a team's runs take at most 256 MiB, and the oldest go first.",
   "keyrun.v1.Run.error": "Output only. Why the run has failed or was cancelled; unset otherwise.",
   "keyrun.v1.Run.key_id": 'Output only. The id of the key that started it. Example: "7hq2dkx0c9rt".',
   "keyrun.v1.Run.create_time": "Output only. When the run was taken on.",
@@ -59,7 +70,9 @@ export const protoWords: Readonly<Record<string, string>> = {
   "keyrun.v1.StartRunRequest": "The app to run, and its input.",
   "keyrun.v1.StartRunRequest.app_id": 'Required. The app\'s id. Example: "report".',
   "keyrun.v1.StartRunRequest.text":
-    'Required. The app\'s input. It may be empty, but it must be present. Example: "hello".',
+    'Optional. The app\'s input as text. It may be empty. At least one of `text` and `input` is required. Example: "hello".',
+  "keyrun.v1.StartRunRequest.input":
+    'Optional. The app\'s input as a JSON object, at most 32 deep, with at most 20,000 values. A number that a double can\'t hold exactly must be sent as a string. Example: {"city": "Oslo"}.',
   "keyrun.v1.StartRunRequest.wait":
     "Optional. How long to wait for the end of the run before it is answered, at most 50 s: a longer time counts as that.",
   "keyrun.v1.StartRunResponse": "The run, as it was when it was answered.",

@@ -138,10 +138,15 @@ test("the document describes this configuration: version, address, key prefix, l
   expect(JSON.stringify(run.responses[413])).toContain("larger than 4096 bytes");
 });
 
-test("the body's schema has only the text, and the longest text that it allows just fits the body's bound", () => {
+test("the body's schema has text, an object `input` or both, and the longest text that it allows just fits the body's bound", () => {
   const { schema } = run.requestBody.content["application/json"]!;
-  for (const valid of [{ text: "" }, { text: "hello" }]) expect(accepts(schema, valid)).toBe(true);
-  const invalid = [{}, { text: null }, { text: 1 }, [], null, { text: "a", app_id: "echo" }, { txt: "a" }];
+  expect(run.requestBody).toMatchObject({ required: true });
+  const input = { city: "Oslo", at: [1, { deep: null }] };
+  const valid = [{ text: "" }, { text: "hello" }, { input: {} }, { input }, { text: "hello", input }];
+  for (const value of valid) expect(accepts(schema, value), JSON.stringify(value)).toBe(true);
+  const noInputs = [[], null, "a", 1].map((value) => ({ input: value }));
+  const noTexts = [{}, { text: null }, { text: 1 }, [], null, { text: "a", app_id: "echo" }, { txt: "a" }];
+  const invalid = [...noTexts, ...noInputs];
   for (const value of invalid) expect(accepts(schema, value), JSON.stringify(value)).toBe(false);
   const { maxLength = 0 } = (schema as { properties: { text: { maxLength?: number } } }).properties.text;
   const longest = { text: "a".repeat(maxLength) };
@@ -156,10 +161,13 @@ test("the app id in the path has the pattern of ids", () => {
   fc.assert(fc.property(text, (id) => accepts(schema, id) === isResourceId(id)));
 });
 
-test("a success always has run id, app id and text", () => {
+test("a success always has run id and app id, and what the app gave of text and any JSON", () => {
   const { schema } = run.responses[200]!.content["application/json"]!;
-  const answer = { runId: "run_1", appId: "echo", text: "" };
-  expect(accepts(schema, answer)).toBe(true);
+  const answer = { runId: "run_1", appId: "echo" };
+  const anyJson = [null, false, 1.5, "", [], { celsius: [21] }];
+  for (const given of [{}, { text: "" }, ...anyJson.map((output) => ({ output }))])
+    expect(accepts(schema, { ...answer, ...given }), JSON.stringify(given)).toBe(true);
+  expect(accepts(schema, { ...answer, text: 1 })).toBe(false);
   for (const missing of Object.keys(answer))
     expect(accepts(schema, { ...answer, [missing]: undefined })).toBe(false);
 });
@@ -193,7 +201,7 @@ test.each([
   ["application/ndjson", { end: {} }, {}],
   ["application/jsonl", { end: {} }, {}],
 ])(
-  "as %s a stream has started, deltas, its end, signs of life, and every refusal that a run can have",
+  "as %s a stream has started, deltas, JSON, its end, signs of life, and every refusal that a run can have",
   (type, end, not) => {
     const { anyOf } = stream.responses[200]!.content[type]!.schema as { anyOf: JsonSchema[] };
     const [message, last, ...rest] = anyOf;
@@ -202,10 +210,13 @@ test.each([
       type === "text/event-stream" ? [] : [true],
     );
     const { properties } = message as { properties: Record<string, JsonSchema> };
-    expect(Object.keys(properties)).toEqual(["started", "delta"]);
+    expect(Object.keys(properties)).toEqual(["started", "delta", "output"]);
     expect(accepts(properties.started!, { runId: "run_1", appId: "echo" })).toBe(true);
     expect(accepts(properties.started!, { runId: "run_1" })).toBe(false);
     expect([accepts(properties.delta!, { text: "" }), accepts(properties.delta!, {})]).toEqual([true, false]);
+    for (const output of [null, 1, "a", [], { celsius: 21 }]) {
+      expect(accepts(properties.output!, output)).toBe(true);
+    }
     expect([accepts(last!, end), accepts(last!, not)]).toEqual([true, false]);
     for (const reason of runReasons) {
       expect(accepts(fault!, JSON.parse(refusalJson(fail(reason), "r-1"))), reason).toBe(true);
@@ -322,12 +333,12 @@ test("the descriptions are the proto's comments, and everything in the document 
     ...[parent.typeName, `${parent.typeName}.${name}`],
     ...[input, output].flatMap(wordsOfMessage),
   ]);
-  const own = mentioned.filter((name) => !name.startsWith("google."));
-  expect(Object.keys(protoWords).sort()).toEqual([...new Set(own)].sort());
+  expect(Object.keys(protoWords).sort()).toEqual([...new Set(mentioned)].sort());
 });
 
-/** The names of a message, its fields, and the messages inside of it. */
+/** The names of a message of ours, its fields, and the messages inside of it. */
 function wordsOfMessage({ typeName, fields }: DescMessage): string[] {
+  if (typeName.startsWith("google.")) return [];
   return [
     typeName,
     ...fields.map(({ name }) => `${typeName}.${name}`),
