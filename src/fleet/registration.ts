@@ -126,7 +126,7 @@ export class Registration {
   }
 
   /**
-   * Applies the changes of the view that are new. Where the view does not reach back to all of
+   * Applies the changes of the view that are new, and were not pushed before. Where the view does not reach back to all of
    * them, everything known is forgotten. Returns whether there were any.
    */
   take(view: ControlView): boolean {
@@ -134,7 +134,7 @@ export class Registration {
     if (before === undefined || view.seq <= before) return false;
     const missed = view.recent.filter(({ seq }) => seq > before);
     if (missed.length < view.seq - before) this.#parts.clear();
-    this.#parts.apply(missed);
+    this.#parts.apply(missed.filter((change) => !isPushedAgain(change, view)));
     // Last, so that a change that could not be applied is never acknowledged.
     this.#applied = view.seq;
     return true;
@@ -180,6 +180,15 @@ export class Registration {
     this.#applied = undefined;
     this.#parts.clear();
   }
+}
+
+/**
+ * A push whose answer was lost is done twice. Each change of a key has a version of its own, and
+ * its watchers are to be told once. An app or a team may be made and deleted again under one id.
+ */
+function isPushedAgain({ kind, id, version, seq }: NumberedChange, { recent }: ControlView): boolean {
+  if (kind !== "key") return false;
+  return recent.some((one) => one.seq < seq && one.kind === kind && one.id === id && one.version === version);
 }
 
 /** A record's n grows by its own heartbeats alone, and falls only with the whole database. */

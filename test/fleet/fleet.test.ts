@@ -268,6 +268,21 @@ describe("changes", () => {
     expect(seen.indexOf("view 1")).toBeLessThan(seen.indexOf("apply 1"));
   });
 
+  test("a change of a key whose push was done twice, as its answer was lost, is applied once on each", async () => {
+    const { join, pass, steps } = setUp();
+    let lost = 0;
+    const fails = (step: string) => (step.startsWith("push") && lost++ === 0 ? "after" : undefined);
+    const [a, b] = [await join("a", { fails }), await join("b")];
+    const announced = a.fleet.announce([key("k"), { ...key("t"), kind: "team" }], { wait: true });
+    expect(await Promise.race([announced.catch(() => "failed"), pass(100)])).toBe("failed");
+    await pass(fleetTimes.beatMs * 3);
+    expect(steps.filter((step) => step.startsWith("a push"))).toEqual(["a push k,t", "a push k,t"]);
+    for (const { calls } of [a, b]) {
+      const applied = calls.flatMap((call) => /^apply (.*)/.exec(call)?.[1]?.split(",") ?? []);
+      expect(applied).toEqual(["1 k", "2 t", "4 t"]);
+    }
+  });
+
   test("a lost nudge costs one pause between heartbeats, and takes nobody out", async () => {
     const { join, ends, leases } = setUp();
     const a = await join("a", { nudge() {} });
