@@ -1,5 +1,6 @@
+import type { JsonValue } from "@bufbuild/protobuf";
 import type { TemplateRecord } from "../apps/app-store.ts";
-import { appFailed } from "./runner.ts";
+import { appFailed, type RunOutput } from "./runner.ts";
 import { errorOfApp, type MessageReader, messageIn, partIn } from "./stream/piece-decoder.ts";
 
 /**
@@ -24,10 +25,10 @@ export class AnswerTemplate {
     return `It must be JSON with a string at ${this.#whole.at}`;
   }
 
-  /** The text of a whole answer. */
-  textIn(answer: unknown): string {
+  /** What a whole answer gives, which was parsed from this JSON. */
+  readWhole(_json: string, answer: JsonValue): RunOutput {
     const text = valueAt(answer, this.#whole);
-    if (typeof text === "string") return text;
+    if (typeof text === "string") return { text };
     const type = text === null ? "null" : `of type ${typeof text}`;
     const why = text === undefined ? `there is no ${missedIn(answer, this.#whole.at)}` : `it is ${type}`;
     throw appFailed(`The answer has no string at ${this.#whole.at} (text_at): ${why}.`);
@@ -55,14 +56,14 @@ export class AnswerTemplate {
       throw appFailed(`No message of the stream has a string at ${this.#part.at} (stream_text_at)${event}.`);
     };
     return {
-      textOfWhole: (json) => this.textIn(messageIn(json)),
-      textOfPart: (json) => {
-        if (isDone) return "";
+      readWhole: (json) => this.readWhole(json, messageIn(json)),
+      readPart: (json) => {
+        if (isDone) return {};
         isDone = json.trim() === "[DONE]";
         if (isDone) end();
         const text = isDone ? undefined : this.#textOfPart(partIn(json));
         hasText ||= text !== undefined;
-        return text ?? "";
+        return { text };
       },
       end,
       get isDone() {

@@ -30,14 +30,14 @@ import {
 } from "./runner.ts";
 import { ByteBuffer } from "./stream/byte-buffer.ts";
 import { HttpTexts } from "./stream/http-texts.ts";
-import { isStreamType, jsonIn, memberText, streamTypes } from "./stream/piece-decoder.ts";
+import { isStreamType, jsonIn, ownMessage, readMessage, streamTypes } from "./stream/piece-decoder.ts";
 import { wholeOutput } from "./stream/running-streams.ts";
 
 /**
  * Runs apps on an HTTP server: one POST of `{"runId","teamId","appId","keyId","text"}` with the
  * app's headers, `X-Request-Id`, the trace context if there is one, and `X-Keyrun-Deadline-Ms`, the
  * whole milliseconds that are left to the app or its caller. Success is 200 with a JSON object that
- * has a string `text`, at most `outputBytesMax` bytes in all, or a stream whose texts have no more
+ * has a string `text` or an `output`, at most `outputBytesMax` bytes in all, or a stream whose texts have no more
  * bytes together. An app with a template gets a body of its own, and has its texts elsewhere. No
  * connection within `backendConnectMsMax` is APP_UNREACHABLE, and an app may refuse or be busy
  * (`app-refusals.ts`). Everything else, also a redirect, becomes APP_FAILED.
@@ -267,24 +267,25 @@ class TextReader implements AnswerReader {
       return;
     }
     try {
-      resolve({ text: textIn(this.#body.take(), this.#type, this.#answers) });
+      resolve(outputIn(this.#body.take(), this.#type, this.#answers));
     } catch (thrown) {
       reject(refusalFrom(thrown));
     }
   }
 }
 
-/** Throws APP_FAILED, which says what came in place of a text, but no word of it. */
-function textIn(body: Buffer, type: string, answers: AnswerTemplate | undefined): string {
+/** Throws APP_FAILED, which says what came in place of an output, but no word of it. */
+function outputIn(body: Buffer, type: string, answers: AnswerTemplate | undefined): RunOutput {
   if (!isUtf8(body)) throw appFailed("The answer is not JSON in UTF-8.");
-  const answer = jsonIn(body.toString());
-  if (answers && answer !== undefined) return answers.textIn(answer);
-  const text = memberText(answer);
-  const textWanted = answers?.wanted ?? "It must be a JSON object with a string `text`";
-  if (text !== undefined) return text;
-  if (body.length === 0) throw appFailed(`The answer is not JSON: it is empty. ${textWanted}.`);
-  if (answer === undefined) throw appFailed(`The answer is not JSON${cameAs(type)}. ${textWanted}.`);
-  throw appFailed(`The answer is not a JSON object with a string \`text\`: ${shapeOf(answer)}.`);
+  const json = body.toString();
+  const answer = jsonIn(json);
+  const wanted = answers?.wanted ?? `It must be ${ownMessage}`;
+  if (body.length === 0) throw appFailed(`The answer is not JSON: it is empty. ${wanted}.`);
+  if (answer === undefined) throw appFailed(`The answer is not JSON${cameAs(type)}. ${wanted}.`);
+  if (answers) return answers.readWhole(json, answer);
+  const output = readMessage(json, answer);
+  if (output !== undefined) return output;
+  throw appFailed(`The answer is not ${ownMessage}: ${shapeOf(answer)}.`);
 }
 
 function cameAs(type: string): string {
@@ -295,5 +296,5 @@ function shapeOf(answer: unknown): string {
   if (Array.isArray(answer)) return "it is an array";
   if (typeof answer !== "object" || answer === null)
     return `it is ${answer === null ? "null" : `a ${typeof answer}`}`;
-  return "text" in answer ? "its `text` is no string" : "it has no `text`";
+  return "text" in answer ? "its `text` is no string" : "it has neither";
 }

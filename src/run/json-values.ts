@@ -1,7 +1,7 @@
 /** The JSON that callers and apps give beside text: which values it may have. */
 
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import { jsonValuesMax } from "#transcode/json-text.ts";
+import { hasUnsafeNumber, jsonValuesMax, parseJsonMarkingChanged } from "#transcode/json-text.ts";
 import { fail } from "../refusal/refusal.ts";
 
 /**
@@ -16,6 +16,20 @@ export function checkInput(input: JsonObject): void {
   if (fault !== undefined) throw fail("INVALID_ARGUMENT", { param: "input", problem: `input ${fault}` });
 }
 
+/**
+ * Why the value at a place of a JSON text must not be passed on; undefined where it may. Numbers
+ * are looked up in the text, as `JSON.parse` has changed those with too many digits.
+ */
+export function faultInText(
+  text: string,
+  value: JsonValue,
+  find: (json: JsonValue) => JsonValue | undefined,
+): string | undefined {
+  const fault = faultOfJson(value);
+  if (fault !== undefined || !hasUnsafeNumber(value)) return fault;
+  return faultOfJson(find(parseJsonMarkingChanged(text)) ?? null);
+}
+
 /** Why it is no JSON that passes every entry and every store as it is; undefined where it does. */
 export function faultOfJson(json: JsonValue): string | undefined {
   let values = 0;
@@ -23,6 +37,7 @@ export function faultOfJson(json: JsonValue): string | undefined {
     values += 1;
     if (values > jsonValuesMax) return `has more than ${jsonValuesMax} values. Send fewer.`;
     if (typeof value === "string") return value.isWellFormed() ? undefined : notUnicode;
+    if (typeof value === "number") return Number.isFinite(value) ? undefined : notExact;
     if (typeof value !== "object" || value === null) return undefined;
     if (depth === jsonDepthMax) return `is more than ${jsonDepthMax} deep. Nest less.`;
     if (!Array.isArray(value) && !Object.keys(value).every((name) => name.isWellFormed())) return notUnicode;
@@ -35,4 +50,5 @@ export function faultOfJson(json: JsonValue): string | undefined {
   return faultIn(json, 0);
 }
 
+const notExact = "has a number that a double can't hold. Send it as a string.";
 const notUnicode = "is not Unicode: it holds a lone surrogate.";

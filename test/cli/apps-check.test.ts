@@ -69,7 +69,7 @@ describe("apps check says what came, what is missing and how to mend it:", () =>
         status: "200",
         mediaType: "application/json",
         body: '{"output":"hi"}',
-        problem: "The answer is not a JSON object with a string `text`: it has no `text`.",
+        problem: "The answer is not a JSON object with a string `text` or an `output`: it has neither.",
         advice: expect.stringContaining('{"text":"…"}'),
       },
     ],

@@ -17,6 +17,7 @@ import {
   StreamRunResponseSchema,
 } from "#gen/keyrun/v1/app_backend_service_pb.ts";
 import type { BackendRecord } from "#src/apps/app-store.ts";
+import type { RunOutput, StreamPiece } from "#src/run/runner.ts";
 import { bodyOf, serveHttp } from "./app-backends.ts";
 
 /** One streamed run, as an app sees it. */
@@ -228,15 +229,18 @@ export async function piecesOf(stream: AsyncIterable<string>): Promise<string[]>
   return pieces;
 }
 
-/** The text of a stream, and the refusal that it broke off with, if it did. */
-export async function readText(stream: AsyncIterable<string>) {
-  let text = "";
+/** The text of a stream, its JSON if it had any, and the refusal that it broke off with, if it did. */
+export async function readText(stream: AsyncIterable<StreamPiece>) {
+  const seen: RunOutput & { text: string; refusal?: unknown } = { text: "" };
   try {
-    for await (const piece of stream) text += piece;
-    return { text };
+    for await (const piece of stream) {
+      if (typeof piece === "string") seen.text += piece;
+      else Object.assign(seen, piece);
+    }
   } catch (refusal) {
-    return { text, refusal };
+    seen.refusal = refusal;
   }
+  return seen;
 }
 
 /** The backend as `CreateApp` takes it. */

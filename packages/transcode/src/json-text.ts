@@ -108,6 +108,30 @@ export function parseJsonKeepingDigits(text: string): JsonValue {
   );
 }
 
+/**
+ * Whether it has a whole number past 2^53, which need not be the one that was written. The depth
+ * must be bounded.
+ */
+export function hasUnsafeNumber(json: JsonValue): boolean {
+  if (typeof json === "number") return Number.isInteger(json) && !Number.isSafeInteger(json);
+  return typeof json === "object" && json !== null && Object.values(json).some(hasUnsafeNumber);
+}
+
+/**
+ * Parses valid JSON, with `Infinity` in place of each number that is written in digits alone and
+ * that `JSON.parse` would change. A number that is too large for `JSON.parse` is `Infinity` anyway.
+ */
+export function parseJsonMarkingChanged(text: string): JsonValue {
+  return JSON.parse(text.replaceAll(stringsAndNumbers, (token) => (isChanged(token) ? "1e999" : token)));
+}
+
+const stringsAndNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g;
+
+function isChanged(token: string): boolean {
+  const value = Number(token);
+  return /^-?\d+$/.test(token) && Number.isFinite(value) && BigInt(token) !== BigInt(value);
+}
+
 /** True if arrays and objects are nested more than `levels` deep. */
 export function isDeeperThan(levels: number, json: JsonValue): boolean {
   if (typeof json !== "object" || json === null) return false;

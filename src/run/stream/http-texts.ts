@@ -3,16 +3,16 @@ import type { Reservation } from "../../http/handler.ts";
 import { fail, type Refusal, refusalFrom } from "../../refusal/refusal.ts";
 import type { AnswerHeaders, AnswerReader, HttpExchange } from "../http-exchange.ts";
 import { runBounds } from "../run-bounds.ts";
-import { appFailed, endedBy } from "../runner.ts";
+import { appFailed, endedBy, type StreamPiece } from "../runner.ts";
 import { createDecoder, type MessageReader, type PieceDecoder } from "./piece-decoder.ts";
 
 /**
- * The texts of an HTTP app's answer, in the form that its type names. The exchange is paused while
+ * The texts of an HTTP app's answer, and its JSON, in the form that its type names. The exchange is paused while
  * `streamAheadBytes` of it wait for the reader. To iterate gives an empty text once the answer has
  * begun and with each sign of life, and throws what fails after the texts that came before. Iterate
  * it once.
  */
-export class HttpTexts implements AsyncIterable<string>, AnswerReader {
+export class HttpTexts implements AsyncIterable<StreamPiece>, AnswerReader {
   readonly #bounds: AnswerBounds;
   readonly #exchange: HttpExchange;
   readonly #head = Promise.withResolvers<PieceDecoder>();
@@ -32,7 +32,7 @@ export class HttpTexts implements AsyncIterable<string>, AnswerReader {
     this.#exchange = begin(this);
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<string, void> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<StreamPiece, void> {
     try {
       const decoder = await this.#head.promise;
       yield "";
@@ -89,15 +89,17 @@ interface AnswerBounds {
   readonly messages?: MessageReader | undefined;
 }
 
-/** The texts of up to `streamJoinedMessages` messages in one. */
-function* joined(messages: Iterable<string>): Generator<string, void> {
+/** The same pieces, with the texts of up to `streamJoinedMessages` messages in one. */
+function* joined(pieces: Iterable<StreamPiece>): Generator<StreamPiece, void> {
   let texts: string[] = [];
   try {
-    for (const text of messages) {
-      texts.push(text);
-      if (texts.length < runBounds.streamJoinedMessages) continue;
+    for (const piece of pieces) {
+      const isText = typeof piece === "string";
+      if (isText) texts.push(piece);
+      if (isText && texts.length < runBounds.streamJoinedMessages) continue;
       yield texts.join("");
       texts = [];
+      if (!isText) yield piece;
     }
   } catch (thrown) {
     yield texts.join("");

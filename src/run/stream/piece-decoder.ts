@@ -1,25 +1,28 @@
 import { isUtf8 } from "node:buffer";
+import type { JsonValue } from "@bufbuild/protobuf";
+import { isJsonObject } from "#transcode/json-form.ts";
 import { hasTooManyValues, jsonValuesMax } from "#transcode/json-text.ts";
 import type { Reservation } from "../../http/handler.ts";
-import { appFailed } from "../runner.ts";
+import { faultInText } from "../json-values.ts";
+import { appFailed, type RunOutput, type StreamPiece } from "../runner.ts";
 import { ByteBuffer } from "./byte-buffer.ts";
 
 /**
- * Takes the body of an HTTP app's answer apart into the texts of its messages, whatever the chunks
- * are in which the bytes arrive.
+ * Takes the body of an HTTP app's answer apart into the pieces of its messages, whatever the
+ * chunks are in which the bytes arrive.
  */
 export interface PieceDecoder {
   /**
-   * The texts of the messages that these bytes complete. An empty text is a sign of life, like a
-   * comment. Read all of them before the next call. Throws APP_FAILED, after the texts before it,
+   * The pieces of the messages that these bytes complete. An empty text is a sign of life, like a
+   * comment. Read all of them before the next call. Throws APP_FAILED, after the pieces before it,
    * where the bytes are not what the app may answer.
    */
-  decode(bytes: Buffer): Iterable<string>;
+  decode(bytes: Buffer): Iterable<StreamPiece>;
   /**
-   * The body has ended: the text of a message that the end completes. Throws APP_FAILED where the
+   * The body has ended: the pieces of a message that the end completes. Throws APP_FAILED where the
    * body ends within a message.
    */
-  end(): Iterable<string>;
+  end(): Iterable<StreamPiece>;
 }
 
 /**
@@ -39,22 +42,27 @@ export function createDecoder(
   return new WholeJsonDecoder(bytesMax, reservation, messages);
 }
 
-/** Finds the text in the JSON of one answer. Each method throws APP_FAILED. */
+/** Finds text and JSON in the messages of one answer. Each method throws APP_FAILED. */
 export interface MessageReader {
-  /** The text of an answer that is one message. */
-  textOfWhole(json: string): string;
-  /** The text of one of many messages; empty where it says nothing. */
-  textOfPart(json: string): string;
+  /** What an answer that is one message gives. */
+  readWhole(json: string): RunOutput;
+  /**
+   * What one of many messages gives: neither text nor JSON where it says nothing. `isOutput` where
+   * it came as an event of the type `output`.
+   */
+  readPart(json: string, isOutput: boolean): RunOutput;
   /** The last of many messages was read. */
   end(): void;
   /** Whether a message has said that it was the last. */
   readonly isDone: boolean;
 }
 
-/** Every message is an object with a string `text`. */
+/** Every message is an object with a string `text`, an `output` or both, or is the output. */
 const ownFormat: MessageReader = {
-  textOfWhole: (json) => textOf(messageIn(json)),
-  textOfPart: (json) => textOf(partIn(json)),
+  readWhole: (json) => ofMessage(json, messageIn(json)),
+  readPart(json, isOutput) {
+    return isOutput ? { output: outputIn(json, messageIn(json)) } : ofMessage(json, partIn(json));
+  },
   end() {},
   isDone: false,
 };
@@ -80,8 +88,8 @@ function typeOf(contentType: string | string[] | undefined): string {
 
 /**
  * Reads `text/event-stream` as the WHATWG standard for server-sent events says. The data of each
- * event is a message. The fields `id` and `retry` mean nothing here, and no type of an event but
- * `error` does: with it the app says that it failed. The standard drops an event that the end of
+ * event is a message. The fields `id` and `retry` mean nothing here, and no type of an event but two:
+ * with `error` the app says that it failed, and with `output` it gives its JSON. The standard drops an event that the end of
  * the body cuts off; here that is a failure, as text would be missing. An event has at most
  * `bytesMax` bytes.
  */
@@ -91,7 +99,7 @@ export class EventStreamDecoder implements PieceDecoder {
   /** The data of the event, where it has any: bytes, so that a line costs no more than these. */
   readonly #data: ByteBuffer;
   #hasData = false;
-  #isError = false;
+  #type: "error" | "output" | undefined;
   readonly #messages: MessageReader;
 
   constructor(bytesMax: number, reservation?: Reservation, messages: MessageReader = ownFormat) {
@@ -101,16 +109,19 @@ export class EventStreamDecoder implements PieceDecoder {
     this.#data = new ByteBuffer(bytesMax, tooMany, reservation);
   }
 
-  *decode(bytes: Buffer): Generator<string> {
+  *decode(bytes: Buffer): Generator<StreamPiece> {
     for (const read of this.#lines.read(bytes)) {
       const line = this.#withoutMark(read);
-      if (line.byteLength === 0) yield this.#dispatch();
-      else if (line[0] === colonByte) yield "";
+      if (line.byteLength === 0) {
+        const { text, output } = this.#dispatch();
+        yield text ?? "";
+        if (output !== undefined) yield { output };
+      } else if (line[0] === colonByte) yield "";
       else this.#readField(line);
     }
   }
 
-  end(): Iterable<string> {
+  end(): Iterable<StreamPiece> {
     const rest = this.#withoutMark(this.#lines.rest());
     if (this.#hasData || !(rest.byteLength === 0 || rest[0] === colonByte)) {
       throw appFailed("The answer ended within an event.");
@@ -134,7 +145,7 @@ export class EventStreamDecoder implements PieceDecoder {
     if (name !== "data" && name !== "event") return;
     const valueStart = colon < 0 ? nameEnd : line[colon + 1] === space ? colon + 2 : colon + 1;
     const value = line.subarray(valueStart);
-    if (name === "event") this.#isError = value.equals(errorType);
+    if (name === "event") this.#type = eventTypes.find((type) => value.equals(Buffer.from(type)));
     else this.#append(value);
   }
 
@@ -144,21 +155,19 @@ export class EventStreamDecoder implements PieceDecoder {
     this.#data.append(value);
   }
 
-  #dispatch(): string {
-    if (!this.#hasData && !this.#isError) return "";
+  #dispatch(): RunOutput {
     const hadData = this.#hasData;
-    const isError = this.#isError;
+    const type = this.#type;
     this.#hasData = false;
-    this.#isError = false;
-    const data = this.#data.take();
-    if (isError) throw errorOfApp();
-    return hadData ? this.#messages.textOfPart(data.toString()) : "";
+    this.#type = undefined;
+    if (type === "error") throw errorOfApp();
+    return hadData ? this.#messages.readPart(this.#data.take().toString(), type === "output") : {};
   }
 }
 
 const byteOrderMark = Buffer.from("\ufeff");
 const lineFeed = Buffer.from("\n");
-const errorType = Buffer.from("error");
+const eventTypes = ["error", "output"] as const;
 const namesBytesMax = "event".length;
 const colonByte = 0x3a;
 const space = 0x20;
@@ -176,19 +185,23 @@ export class JsonLinesDecoder implements PieceDecoder {
     this.#lines = new LineReader({ bytesMax, endsAtCr: false, reservation });
   }
 
-  *decode(bytes: Buffer): Generator<string> {
-    for (const line of this.#lines.read(bytes)) yield this.#textOf(line);
+  *decode(bytes: Buffer): Generator<StreamPiece> {
+    for (const line of this.#lines.read(bytes)) {
+      const { text, output } = this.#read(line);
+      yield text ?? "";
+      if (output !== undefined) yield { output };
+    }
   }
 
-  *end(): Generator<string> {
-    yield this.#textOf(this.#lines.rest());
+  *end(): Generator<StreamPiece> {
+    yield* piecesOf(this.#read(this.#lines.rest()));
     this.#messages.end();
   }
 
-  #textOf(bytes: Buffer): string {
-    if (bytes.byteLength === 0) return "";
+  #read(bytes: Buffer): RunOutput {
+    if (bytes.byteLength === 0) return {};
     const line = bytes.toString();
-    return emptyLine.test(line) ? "" : this.#messages.textOfPart(line);
+    return emptyLine.test(line) ? {} : this.#messages.readPart(line, false);
   }
 }
 
@@ -205,25 +218,28 @@ export class WholeJsonDecoder implements PieceDecoder {
     this.#body = new ByteBuffer(bytesMax, `The answer has more than ${bytesMax} bytes.`, reservation);
   }
 
-  decode(bytes: Buffer): Iterable<string> {
+  decode(bytes: Buffer): Iterable<StreamPiece> {
     this.#body.append(bytes);
     return [];
   }
 
-  end(): Iterable<string> {
+  end(): Iterable<StreamPiece> {
     const body = this.#body.take();
     // A byte order mark is kept: it is no JSON.
     if (!isUtf8(body)) throw notUtf8();
-    return [this.#messages.textOfWhole(body.toString())];
+    return piecesOf(this.#messages.readWhole(body.toString()));
   }
 }
 
+/** The text of a message, which is empty where it has none, and then its JSON. */
+function piecesOf({ text = "", output }: RunOutput): StreamPiece[] {
+  return output === undefined ? [text] : [text, { output }];
+}
+
 /** One of many messages. With a member `error` the app says that it failed half-way. */
-export function partIn(json: string): unknown {
+export function partIn(json: string): JsonValue {
   const message = messageIn(json);
-  if (typeof message === "object" && message !== null && "error" in message && message.error !== null) {
-    throw errorOfApp();
-  }
+  if (isJsonObject(message) && (message.error ?? null) !== null) throw errorOfApp();
   return message;
 }
 
@@ -232,17 +248,41 @@ export function errorOfApp() {
   return appFailed("The app sent an error in its stream.");
 }
 
-/** The text of a message: an object with a string `text`. Throws APP_FAILED for anything else. */
-function textOf(message: unknown): string {
-  const text = memberText(message);
-  if (text === undefined) throw appFailed("A message is not a JSON object with a string `text`.");
-  return text;
+function ofMessage(json: string, message: JsonValue): RunOutput {
+  const output = readMessage(json, message);
+  if (output === undefined) throw appFailed(`A message is not ${ownMessage}.`);
+  return output;
 }
 
-/** The string `text` of an object from JSON; undefined for anything else. */
-export function memberText(message: unknown): string | undefined {
-  if (typeof message !== "object" || message === null || !("text" in message)) return undefined;
-  return typeof message.text === "string" ? message.text : undefined;
+/** What a message of Keyrun's own format is. */
+export const ownMessage = "a JSON object with a string `text` or an `output`";
+
+/**
+ * What a message of Keyrun's own format gives; undefined for any other JSON. A `text` that is null
+ * is none. Throws APP_FAILED where the output must not be passed on.
+ */
+export function readMessage(json: string, message: JsonValue): RunOutput | undefined {
+  if (!isJsonObject(message)) return undefined;
+  const { text, output } = message;
+  if (typeof text !== "string" && (output === undefined || (text ?? null) !== null)) return undefined;
+  const given = typeof text === "string" ? { text } : {};
+  return output === undefined ? given : { ...given, output: outputIn(json, output, outputOf) };
+}
+
+const outputOf = (message: JsonValue) => (isJsonObject(message) ? message.output : undefined);
+
+/**
+ * Returns the value that was found in this JSON as an app's output. Throws APP_FAILED, which says
+ * what is wrong with it and no word of it, where it must not be passed on.
+ */
+export function outputIn(
+  json: string,
+  output: JsonValue,
+  find: (message: JsonValue) => JsonValue | undefined = (message) => message,
+): JsonValue {
+  const fault = faultInText(json, output, find);
+  if (fault === undefined) return output;
+  throw appFailed(`The app's \`output\` ${fault}`);
 }
 
 /**
@@ -250,7 +290,7 @@ export function memberText(message: unknown): string | undefined {
  * which belongs to the team, so it is not kept as a cause. Throws APP_FAILED for JSON with more
  * values than may be read in one turn of the event loop.
  */
-export function jsonIn(json: string): unknown {
+export function jsonIn(json: string): JsonValue | undefined {
   if (hasTooManyValues(json)) throw appFailed(`A message in JSON has more than ${jsonValuesMax} values.`);
   try {
     return JSON.parse(json);
@@ -259,7 +299,7 @@ export function jsonIn(json: string): unknown {
   }
 }
 
-export function messageIn(json: string): unknown {
+export function messageIn(json: string): JsonValue {
   const message = jsonIn(json);
   if (message === undefined) throw appFailed("A message is not JSON.");
   return message;

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Refusal } from "#src/refusal/refusal.ts";
+import type { StreamPiece } from "#src/run/runner.ts";
 import {
   EventStreamDecoder,
   JsonLinesDecoder,
@@ -20,9 +21,9 @@ const lines = decoders["JSON lines"];
 
 /** What a decoder makes of a body: the texts that are not empty, and how it ends. */
 function read(decoder: PieceDecoder, chunks: Iterable<Uint8Array>) {
-  const texts: string[] = [];
+  const texts: StreamPiece[] = [];
   let signs = 0;
-  const take = (read: Iterable<string>) => {
+  const take = (read: Iterable<StreamPiece>) => {
     for (const text of read) {
       if (text === "") signs += 1;
       else texts.push(text);
@@ -155,6 +156,8 @@ describe("server-sent events", () => {
     ["an object without text", "data: {}\n\n"],
     ["null", "data: null\n\n"],
     ["a list", 'data: ["text"]\n\n'],
+    ["an output that is no JSON", "event: output\ndata: hello\n\n"],
+    ["an output past 2^53", "event: output\ndata: [9007199254740993]\n\n"],
     ["an error", 'event: error\ndata: {"text":"no output"}\n\n'],
     ["an error without data", "event: error\n\n"],
     ["an error in its data", 'data: {"text":"no output","error":{}}\n\n'],
@@ -171,9 +174,52 @@ describe("server-sent events", () => {
     else expect(seen).toMatchObject({ texts: ["a"], failed: expect.any(String) });
   });
 
+  test("an event of the type output has bare JSON as its data", () => {
+    const body =
+      'data: {"text":"a"}\n\ndata: {"text":"b","output":1}\n\nevent: output\ndata: {"text":\ndata: 1}\n\n';
+    expect(readText(events(), body).texts).toEqual(["a", "b", { output: 1 }, { output: { text: 1 } }]);
+    expect(readText(events(), "event: output\n\nevent: output\ndata: null\n\n")).toMatchObject({
+      texts: [{ output: null }],
+    });
+  });
+
   test("the type of an event is its own alone", () => {
     const body = 'event: error\nevent: token\ndata: {"text":"a"}\n\ndata: {"text":"b","error":null}\n\n: cut';
     expect(readText(events(), body)).toMatchObject({ texts: ["a", "b"] });
+  });
+});
+
+describe("the JSON of a message", () => {
+  const jsonOf = (output: string) => readText(decoders["whole JSON"](), `{"text":null,"output":${output}}`);
+
+  test.each([
+    "null",
+    "[]",
+    '"a"',
+    '{"__proto__":1,"constructor":{"":2},"a.b":[1e300,9007199254740992,0.1,123456789012345678e1]}',
+    '["\\"9007199254740993", 0.12345678901234567890123, 1.5e-400]',
+    "[".repeat(32) + "]".repeat(32),
+  ])("%s is passed on as it is", (output) => {
+    expect(JSON.stringify(jsonOf(output).texts)).toBe(JSON.stringify([{ output: JSON.parse(output) }]));
+    expect(readText(lines(), `{"output":${output}}`).texts).toEqual(jsonOf(output).texts);
+    expect(readText(events(), `event: output\ndata: ${output}\n\n`).texts).toEqual(jsonOf(output).texts);
+  });
+
+  const notExact = "has a number that a double can't hold. Send it as a string.";
+  test.each([
+    ["[9007199254740992, -9007199254740993]", notExact],
+    ["1e999", notExact],
+    [`[${"9".repeat(400)}]`, notExact],
+    ['"\\ud800"', "is not Unicode: it holds a lone surrogate."],
+    ['{"\\udc00":1}', "is not Unicode: it holds a lone surrogate."],
+    ["[".repeat(33) + "]".repeat(33), "is more than 32 deep. Nest less."],
+  ])("%s fails", (output, why) => {
+    expect(jsonOf(output)).toMatchObject({ texts: [], failed: `The app's \`output\` ${why}` });
+  });
+
+  test("a number that is outside of the output may be any", () => {
+    const body = '{"id":9007199254740993,"text":"a","output":9007199254740992}';
+    expect(readText(lines(), body).texts).toEqual(["a", { output: 9007199254740992 }]);
   });
 });
 
@@ -207,10 +253,13 @@ describe("whole JSON", () => {
     expect(readText(decoders["whole JSON"](), body)).toMatchObject({ texts: [], failed });
   });
 
-  test.each(["{}", "null", '["text"]', '{"text":1}'])("%j fails: it has no string `text`", (body) => {
-    const failed = "A message is not a JSON object with a string `text`.";
-    expect(readText(decoders["whole JSON"](), body)).toMatchObject({ texts: [], failed });
-  });
+  test.each(["{}", "null", '["text"]', '{"text":1}', '{"text":null}', '{"text":1,"output":1}'])(
+    "%j fails: it has no output",
+    (body) => {
+      const failed = "A message is not a JSON object with a string `text` or an `output`.";
+      expect(readText(decoders["whole JSON"](), body)).toMatchObject({ texts: [], failed });
+    },
+  );
 });
 
 describe("the bound of a message", () => {
