@@ -232,7 +232,7 @@ export const reasons = {
   IDEMPOTENCY_KEY_REUSED: {
     ...failedPrecondition,
     httpStatus: 422,
-    words: "This Idempotency-Key was sent before with another text. Send each text with a key of its own.",
+    words: "This Idempotency-Key was sent before with another input. Send each input with a key of its own.",
     ofRun: {},
   },
   IDEMPOTENCY_KEY_IN_USE: {

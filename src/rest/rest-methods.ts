@@ -69,7 +69,7 @@ export function createRestMethods(parts: {
 /** Answers a run with `Prefer: respond-async`: before its end, or as one waited for. */
 async function answerAsync(
   runs: RunMethods,
-  { appId, text }: RunAppRequest,
+  { appId, text, input }: RunAppRequest,
   { waitSeconds }: Preferences,
   call: Call,
 ): Promise<Message | Accepted> {
@@ -82,6 +82,7 @@ async function answerAsync(
     appId,
     wait: durationFromMs(1_000 * (seconds ?? 0)),
     ...(text !== undefined && { text }),
+    ...(input !== undefined && { input }),
   });
   const { run } = await runs.startRun(request, call);
   if (run.state === RunState.RUNNING) {
@@ -90,8 +91,9 @@ async function answerAsync(
     return new Accepted(RunService.method.getRun, create(GetRunResponseSchema, { run }));
   }
   if (run.error) throw refusalOfFault(run.error);
-  if (run.text === undefined) throw fail("IDEMPOTENCY_ANSWER_GONE");
-  return create(RunAppResponseSchema, { runId: run.runId, appId: run.appId, text: run.text });
+  if (run.textDropped) throw fail("IDEMPOTENCY_ANSWER_GONE");
+  const { runId, text: outputText, output } = run;
+  return create(RunAppResponseSchema, { runId, appId: run.appId, text: outputText, output });
 }
 
 function restMethod<Input extends DescMessage>(

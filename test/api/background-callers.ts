@@ -1,4 +1,4 @@
-import { create, toJson } from "@bufbuild/protobuf";
+import { create, type JsonObject, toJson } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { type CallOptions, createClient } from "@connectrpc/connect";
 import { type Run, type RunJson, RunSchema, RunState } from "#gen/keyrun/v1/run_pb.ts";
@@ -14,7 +14,8 @@ export interface BackgroundAnswer {
 
 export interface StartRequest {
   readonly appId?: string;
-  readonly text: string;
+  readonly text?: string;
+  readonly input?: JsonObject;
   readonly waitMs?: number;
   readonly key?: string;
 }
@@ -25,7 +26,7 @@ export interface BackgroundCaller {
   get(runId: string, waitMs?: number): Promise<BackgroundAnswer>;
   cancel(runId: string): Promise<BackgroundAnswer>;
   list(page?: { pageSize?: number; pageToken?: string }): Promise<{ runs: RunJson[]; nextPageToken: string }>;
-  /** The run of a caller that waits for it: its text, or the reason. */
+  /** The run of a caller that waits for it: its output, or the reason. */
   run(order: StartRequest): Promise<BackgroundAnswer>;
 }
 
@@ -57,10 +58,10 @@ function overRest(url: string, value: string): BackgroundCaller {
   }
   const post = (path: string, body: object, headers: Record<string, string> = {}) =>
     runOf(path, { method: "POST", body: JSON.stringify(body), headers });
-  const run = ({ appId = "counted", text, key }: StartRequest, prefer?: string) =>
+  const run = ({ appId = "counted", text, input, key }: StartRequest, prefer?: string) =>
     post(
       `/api/apps/${appId}/run`,
-      { text },
+      { text, input },
       { ...(prefer !== undefined && { prefer }), ...(key !== undefined && { "idempotency-key": key }) },
     );
   return {
@@ -94,21 +95,22 @@ function overRpc({ transport }: OpenTransport, value: string): BackgroundCaller 
     return { ...(run && { run: toJson(RunSchema, run) }), headers };
   }
   const keyOf = ({ key }: StartRequest) => (key === undefined ? {} : { "idempotency-key": key });
+  const inputOf = ({ text, input }: StartRequest) => ({
+    ...(text !== undefined && { text }),
+    ...(input !== undefined && { input }),
+  });
   const waitOf = (waitMs: number | undefined) =>
     waitMs === undefined ? {} : { wait: durationFromMs(waitMs) };
   return {
-    run: ({ appId = "counted", text, ...order }) =>
+    run: ({ appId = "counted", ...order }) =>
+      answerOf(async (options) => {
+        const { $typeName: _, ...ran } = await client.runApp({ appId, ...inputOf(order) }, options);
+        return { run: create(RunSchema, { ...ran, state: RunState.SUCCEEDED }) };
+      }, keyOf(order)),
+    start: ({ appId = "counted", waitMs, ...order }) =>
       answerOf(
-        async (options) => {
-          const { runId, text: output } = await client.runApp({ appId, text }, options);
-          return { run: create(RunSchema, { runId, appId, text: output, state: RunState.SUCCEEDED }) };
-        },
-        keyOf({ text, ...order }),
-      ),
-    start: ({ appId = "counted", text, waitMs, ...order }) =>
-      answerOf(
-        (options) => client.startRun({ appId, text, ...waitOf(waitMs) }, options),
-        keyOf({ text, ...order }),
+        (options) => client.startRun({ appId, ...inputOf(order), ...waitOf(waitMs) }, options),
+        keyOf(order),
       ),
     get: (runId, waitMs) => answerOf((options) => client.getRun({ runId, ...waitOf(waitMs) }, options)),
     cancel: (runId) => answerOf((options) => client.cancelRun({ runId }, options)),

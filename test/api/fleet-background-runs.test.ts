@@ -57,6 +57,13 @@ describeFleet("here")("runs in the background over a fleet", () => {
     expect(app.starts(text)).toBe(1);
   });
 
+  test("the JSON of a run of one instance is read at another, and is its answer to the same key", async () => {
+    const order = { appId: "echo", input: { a: [1, { b: null }] }, key: randomUUID() };
+    const runId = (await one.start(order)).run!.runId!;
+    expect((await other.get(runId, 50_000)).run).toMatchObject({ output: order.input });
+    expect((await other.run(order)).run).toMatchObject({ runId, output: order.input });
+  });
+
   test("a run that is cancelled at another instance is closed where it runs, and stays cancelled", async () => {
     const { text, key, runId } = await started("wait");
     const waiting = one.get(runId, 50_000);

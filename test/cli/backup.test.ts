@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFil
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
+import { backgroundCallers } from "../api/background-callers.ts";
 import { runCommand } from "../harness/command-line.ts";
 import { secretPlaces } from "../harness/secret-places.ts";
 
@@ -22,6 +23,10 @@ async function served() {
 test("a backup that was taken under use holds all that was answered before it, and works alone", async () => {
   const { command, first, key, dataDir, backups } = await served();
   const made = [await key("a"), await key("b")];
+  const order = { appId: "echo", text: "hello", input: { a: [1, null] }, key: "order-4711" };
+  const ran = async ({ publicUrl }: { publicUrl: string }) =>
+    (await backgroundCallers["REST over HTTP/1.1"]!(publicUrl, made[0]!.value).run(order)).run;
+  const answered = await ran(first);
   const uses = setInterval(() => void first.statusOf(made[0]!.value), 1);
   const folder = join(backups, "new/monday");
   const { code, stdout, stderr } = await command("backup", folder, "--json");
@@ -44,6 +49,8 @@ test("a backup that was taken under use holds all that was answered before it, a
   expect(restored.stderr).toContain("is not known (the data folder had no store), and works again");
   const again = await elsewhere.start();
   for (const { value } of made) expect(await again.statusOf(value)).toBe(200);
+  expect(await ran(again)).toEqual(answered);
+  expect(answered).toMatchObject({ text: order.text, output: order.input });
   expect(existsSync(join(dataDir, "keyrun.db"))).toBe(true);
 });
 

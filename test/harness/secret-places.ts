@@ -60,7 +60,11 @@ function placeOf(secretFile: string, settings: Settings) {
         isOpen = false;
       };
       onTestFinished(stop);
-      return { stop, statusOf: async (value: string) => (await restRun(publicUrl, { value })).status };
+      return {
+        publicUrl,
+        stop,
+        statusOf: async (value: string) => (await restRun(publicUrl, { value })).status,
+      };
     },
     /** The words with which a start is refused. */
     refusal: () => startHere().then(() => "", String),

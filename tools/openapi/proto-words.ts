@@ -64,7 +64,7 @@ export const protoWords: Readonly<Record<string, string>> = {
   "keyrun.v1.RunService.GetRun":
     "Returns a run in the background, whatever its state is. With `wait` it answers at the end of the run, or after that time.",
   "keyrun.v1.RunService.ListRuns":
-    "Lists the team's runs in the background that are kept, newest first, without their texts. A key that is restricted to apps sees the runs of those.",
+    "Lists the team's runs in the background that are kept, newest first, without their outputs. A key that is restricted to apps sees the runs of those.",
   "keyrun.v1.RunService.CancelRun":
     "Ends a run in the background, and answers once it is sure to be cancelled. Of a run that has ended it answers how it ended. It may be repeated.",
   "keyrun.v1.StartRunRequest": "The app to run, and its input.",
@@ -89,7 +89,7 @@ export const protoWords: Readonly<Record<string, string>> = {
   "keyrun.v1.ListRunsRequest.page_token": "Optional. The `next_page_token` of the page before.",
   "keyrun.v1.ListRunsResponse": "One page of the team's runs.",
   "keyrun.v1.ListRunsResponse.runs":
-    "Output only. The runs, newest first, without their texts. A page may have fewer than `page_size`, also if it is not the last.",
+    "Output only. The runs, newest first, without their outputs. A page may have fewer than `page_size`, also if it is not the last.",
   "keyrun.v1.ListRunsResponse.next_page_token": "Output only. The token of the next page; empty on the last.",
   "keyrun.v1.CancelRunRequest": "The run to cancel.",
   "keyrun.v1.CancelRunRequest.run_id": 'Required. The run\'s id. Example: "run_1fv0j56qgf3zjgkfrwasendm".',

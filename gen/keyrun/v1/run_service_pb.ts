@@ -665,7 +665,7 @@ export const ListRunsRequestSchema: GenMessage<ListRunsRequest, {jsonType: ListR
  */
 export type ListRunsResponse = Message<"keyrun.v1.ListRunsResponse"> & {
   /**
-   * Output only. The runs, newest first, without their texts. A page may have
+   * Output only. The runs, newest first, without their outputs. A page may have
    * fewer than `page_size`, also if it is not the last.
    *
    * @generated from field: repeated keyrun.v1.Run runs = 1;
@@ -687,7 +687,7 @@ export type ListRunsResponse = Message<"keyrun.v1.ListRunsResponse"> & {
  */
 export type ListRunsResponseJson = {
   /**
-   * Output only. The runs, newest first, without their texts. A page may have
+   * Output only. The runs, newest first, without their outputs. A page may have
    * fewer than `page_size`, also if it is not the last.
    *
    * @generated from field: repeated keyrun.v1.Run runs = 1;
@@ -838,7 +838,7 @@ export const RunService: GenService<{
   },
   /**
    * Lists the team's runs in the background that are kept, newest first, without
-   * their texts. A key that is restricted to apps sees the runs of those.
+   * their outputs. A key that is restricted to apps sees the runs of those.
    *
    * @generated from rpc keyrun.v1.RunService.ListRuns
    */

@@ -5,6 +5,7 @@ import type { Call } from "../../auth/principal.ts";
 import { withoutSecret } from "../../base/fields.ts";
 import { bounds } from "../../bounds.ts";
 import { fail, type Refusal } from "../../refusal/refusal.ts";
+import type { RunInput } from "../runner.ts";
 import type { RunRecord } from "./run-store.ts";
 
 /** The name of the header, and of the metadata over gRPC and Connect. */
@@ -20,13 +21,32 @@ export const replayedHeader = "idempotency-replayed";
  */
 export function claimOf(
   value: string,
-  { teamId, appId, text }: { readonly teamId: string; readonly appId: string; readonly text: string },
+  request: RunInput & { readonly teamId: string; readonly appId: string },
 ): Pick<RunRecord, "keyHash" | "fingerprint"> {
+  const { teamId, appId } = request;
   const scoped = JSON.stringify([teamId, appId, readIdempotencyKey(value)]);
   return {
     keyHash: createHash("sha256").update(scoped).digest("base64url"),
-    fingerprint: createHash("sha256").update(`${appId}\n`).update(text).digest("base64url"),
+    fingerprint: fingerprintOf(request),
   };
+}
+
+/**
+ * A digest of app and input. The order of members does not count, nor how a number is written. An
+ * app's id has no space, so no text has the fingerprint of an input with JSON.
+ */
+function fingerprintOf({ appId, text, input }: RunInput & { readonly appId: string }): string {
+  const hash = createHash("sha256");
+  if (input === undefined) hash.update(`${appId}\n`).update(text ?? "");
+  else hash.update(`${appId} input\n`).update(JSON.stringify({ text, input }, sorted));
+  return hash.digest("base64url");
+}
+
+/** For `JSON.stringify`: an object's members in one order. */
+function sorted(_name: string, value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  const members = new Map(Object.entries(value));
+  return Object.fromEntries([...members.keys()].sort().map((name) => [name, members.get(name)]));
 }
 
 const { idempotencyKeyCharactersMax: charactersMax } = bounds;

@@ -1,5 +1,5 @@
-import { create } from "@bufbuild/protobuf";
-import { type Duration, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { create, fromJson } from "@bufbuild/protobuf";
+import { type Duration, timestampFromMs, ValueSchema } from "@bufbuild/protobuf/wkt";
 import { type Run as RunMessage, RunSchema, RunState } from "#gen/keyrun/v1/run_pb.ts";
 import type { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { AppRecord } from "../../apps/app-store.ts";
@@ -16,7 +16,7 @@ import { type FindRunnableApp, keyOf, type RunInput, type RunOutput } from "../r
 import type { CheckRight } from "../watch-rights.ts";
 import { claimOf, idempotencyHeader, refuseIdempotencyKey, replayedHeader } from "./idempotency-key.ts";
 import type { KeptRuns, StartedRun } from "./kept-runs.ts";
-import { type RunWithText, refusalOfFault } from "./run-ends.ts";
+import { type RunWithText, readOutput, refusalOfFault } from "./run-ends.ts";
 import type { RunRecord } from "./run-store.ts";
 
 type Methods = Pick<ServiceMethods<typeof RunService>, "getRun" | "listRuns" | "cancelRun">;
@@ -82,28 +82,31 @@ export function createKeptRunService(parts: {
     return record;
   }
 
-  async function textOf({ id, textBytes, text }: RunWithText, call: Call): Promise<string | null> {
-    if (textBytes === null) return null;
-    return await readKeptText(call.http, textBytes, async () => text ?? (await runs.textOf(id)));
+  /** Undefined if it is no longer kept. */
+  async function outputOf({ id, textBytes, text }: RunWithText, call: Call): Promise<RunOutput | undefined> {
+    if (textBytes === null) return undefined;
+    const kept = await readKeptText(call.http, textBytes, async () => text ?? (await runs.textOf(id)));
+    return kept === null ? undefined : readOutput(kept);
   }
 
-  async function messageWithText(record: RunWithText, call: Call): Promise<RunMessage> {
-    const text = record.state === "succeeded" ? await textOf(record, call) : null;
+  async function messageWithOutput(record: RunWithText, call: Call): Promise<RunMessage> {
     const message = messageOf(record);
     if (record.state !== "succeeded") return message;
-    if (text === null) message.textDropped = true;
-    else message.text = text;
+    const kept = await outputOf(record, call);
+    if (!kept) message.textDropped = true;
+    if (kept?.text !== undefined) message.text = kept.text;
+    if (kept?.output !== undefined) message.output = fromJson(ValueSchema, kept.output);
     return message;
   }
 
   async function start(
-    { app, text = "", input }: KeptRunRequest,
+    { app, text, input }: KeptRunRequest,
     { listed, checkRight }: { readonly listed: boolean; readonly checkRight: CheckRight },
     call: Call,
   ): Promise<StartedRun> {
     const { teamId, keyId } = keyOf(call);
     const key = call.http.header(idempotencyHeader);
-    const claim = key === undefined ? undefined : claimOf(key, { teamId, appId: app.id, text });
+    const claim = key === undefined ? undefined : claimOf(key, { teamId, appId: app.id, text, input });
     const runId = parts.newRunId();
     const started = await runs.start(
       { runId, teamId, keyId, app, text, input, listed, claim, checkRight },
@@ -124,9 +127,9 @@ export function createKeptRunService(parts: {
       const found = await runs.wait(record, { msMax: asked.app.timeoutMs, call, checkRight });
       if (!found || found.state === "running") throw fail("IDEMPOTENCY_KEY_IN_USE");
       if (found.error) throw refusalOfFault(found.error);
-      const text = await textOf(found, call);
-      if (text === null) throw fail("IDEMPOTENCY_ANSWER_GONE");
-      return { runId: found.id, text };
+      const kept = await outputOf(found, call);
+      if (!kept) throw fail("IDEMPOTENCY_ANSWER_GONE");
+      return { runId: found.id, ...kept };
     },
     async start({ waitMs, ...asked }, call) {
       if (!parts.isOffered) throw fail("BACKGROUND_RUNS_OFF");
@@ -135,14 +138,14 @@ export function createKeptRunService(parts: {
       const found = await runs.wait(record, { msMax: waitMs, call, checkRight });
       // What began with this key was not begun after all.
       if (!found) throw fail("IDEMPOTENCY_KEY_IN_USE");
-      return await messageWithText(found, call);
+      return await messageWithOutput(found, call);
     },
     async getRun({ runId, wait }, call) {
       const record = await find(runId, keyOf(call));
       const checkRight = rightToRead(keyOf(call), record.appId);
       const found = await runs.wait(record, { msMax: readWait(wait), call, checkRight });
       if (!found) throw notFound();
-      return { run: await messageWithText(found, call) };
+      return { run: await messageWithOutput(found, call) };
     },
     async listRuns(request, call) {
       const key = keyOf(call);
@@ -158,7 +161,7 @@ export function createKeptRunService(parts: {
     async cancelRun({ runId }, call) {
       const found = await find(runId, keyOf(call));
       const record = found.state === "running" ? await runs.cancel(found) : found;
-      return { run: await messageWithText(record, call) };
+      return { run: await messageWithOutput(record, call) };
     },
   };
 
@@ -221,7 +224,7 @@ const states = {
   cancelled: RunState.CANCELLED,
 } as const;
 
-/** Without its text. */
+/** Without its output. */
 function messageOf(record: RunRecord): RunMessage {
   const { id, appId, keyId, state, error, createTimeMs, endTimeMs, expireTimeMs } = record;
   return create(RunSchema, {

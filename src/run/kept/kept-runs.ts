@@ -82,7 +82,7 @@ export function createKeptRuns(parts: {
   /**
    * Resolves once the record is durable and a run in the background has its slot. The run then goes
    * on, whatever becomes of its caller. Throws IDEMPOTENCY_KEY_REUSED if the key was sent with
-   * another text, APP_BUSY, OVERLOADED, the refusal of `checkRight`, and UNAVAILABLE if the record
+   * another input, APP_BUSY, OVERLOADED, the refusal of `checkRight`, and UNAVAILABLE if the record
    * can't be written, or the team has no room for it: nothing has then reached the app, and nothing
    * is kept.
    */

@@ -30,7 +30,7 @@ export const cancelled = (): Refusal => fail("RUN_CANCELLED", { mayHaveRun: true
 export function endOf({ output, refusal }: RunOutcome, { endTimeMs, keptMs }: EndTimes): RunEnd {
   const times = { endTimeMs, expireTimeMs: endTimeMs + keptMs };
   if (refusal === undefined) {
-    const { text = "" } = output;
+    const text = writeOutput(output);
     const isKept = Buffer.byteLength(text) <= runBounds.keptTextBytesMax;
     return { ...times, state: "succeeded", text: isKept ? text : null, error: null };
   }
@@ -38,6 +38,21 @@ export function endOf({ output, refusal }: RunOutcome, { endTimeMs, keptMs }: En
   const state = reason === "RUN_CANCELLED" ? "cancelled" : "failed";
   const error = { code: reason.toLowerCase(), message, status: rowOf(reason).httpStatus };
   return { ...times, state, text: null, error, freesKey: !mayHaveRun };
+}
+
+/**
+ * What is kept of an output, as one text. A text alone is kept as it is, and anything else as JSON,
+ * which begins with a brace. So that the two are told apart, a text that begins with a brace is
+ * kept as JSON, too.
+ */
+function writeOutput({ text, output }: RunOutput): string {
+  const isPlain = text !== undefined && output === undefined && !text.startsWith("{");
+  return isPlain ? text : JSON.stringify({ text, output });
+}
+
+/** The output of which this text is kept. */
+export function readOutput(kept: string): RunOutput {
+  return kept.startsWith("{") ? JSON.parse(kept) : { text: kept };
 }
 
 /** A record, with its text where that is at hand and need not be read from the store. */

@@ -11,7 +11,7 @@ export const runRecord = z.strictObject({
    * key itself is not stored. Where no key stands for the run, it is the run's id.
    */
   keyHash: filled,
-  /** A digest of app and text, empty without a key. The same key with another text is refused. */
+  /** A digest of app and input, empty without a key. The same key with another input is refused. */
   fingerprint: z.string(),
   /** Started in the background, so it is in the list of its team. */
   listed: z.boolean(),
@@ -21,7 +21,7 @@ export const runRecord = z.strictObject({
   state: z.enum(["running", "succeeded", "failed", "cancelled"]),
   /** The instance that runs it. No two starts of a process have one name. */
   owner: filled,
-  /** The bytes of the text that is kept; null where none is. */
+  /** The bytes of the text that is kept of its output; null where none is. */
   textBytes: z.int().nonnegative().nullable(),
   /** Why it did not succeed: the reason, the words and the status for callers. Null otherwise. */
   error: z.object({ code: filled, message: z.string(), status: z.int().positive() }).nullable(),
@@ -38,7 +38,7 @@ export type RunFault = NonNullable<RunRecord["error"]>;
 /** How a run ends. */
 export interface RunEnd {
   readonly state: Exclude<RunState, "running">;
-  /** Null: no text is kept. */
+  /** What is kept of the output, as `readOutput` reads it. Null: nothing is kept. */
   readonly text: string | null;
   readonly error: RunFault | null;
   readonly endTimeMs: number;

@@ -6,7 +6,7 @@ import { createKeptRuns } from "#src/run/kept/kept-runs.ts";
 import type { RunStore } from "#src/run/kept/run-store.ts";
 import type { KeptRequest } from "#src/run/kept/runs-under-way.ts";
 import { createRunSlots } from "#src/run/run-slots.ts";
-import type { Run, RunOutput } from "#src/run/runner.ts";
+import type { Run, Runner, RunOutput } from "#src/run/runner.ts";
 import { createWatchRights } from "#src/run/watch-rights.ts";
 import { textOf } from "../../harness/app-backends.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
@@ -59,7 +59,7 @@ export interface Ways {
 /** An instance of a fleet, or with `alone` a process that has the store for itself. */
 export function keptInstance(
   store: RunStore,
-  backend: Pick<ReturnType<typeof startApp>, "run">,
+  backend: { readonly run: Runner },
   { alone = false, slots = 100 } = {},
 ) {
   const clock = createManualClock();
@@ -115,7 +115,7 @@ export function keptInstance(
 }
 
 export interface Order extends Partial<KeptRequest> {
-  readonly text: string;
+  readonly text: string | undefined;
   readonly key?: string;
 }
 
