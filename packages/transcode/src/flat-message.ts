@@ -1,6 +1,6 @@
-// The fast way for messages of strings alone, which most are: their JSON is read and written
-// without a walk over the descriptor. What it can't read is left to the decoder, with the same
-// result.
+// The fast way for messages that have only strings set, as most have: their JSON is read and
+// written without a walk over the descriptor. What it can't read is left to the decoder, with the
+// same result.
 
 import {
   create,
@@ -19,8 +19,7 @@ import type { MatchedRoute } from "./route-table.ts";
 /**
  * Compiles a writer for a flat message, like `toJson` with `alwaysEmitImplicit`. Most responses
  * hold only strings, and Protobuf-ES takes several times as long to write them. Undefined if the
- * message is not flat; the writer returns undefined for another message, or a value that is no
- * string.
+ * type is not flat; the writer returns undefined for another message, or a value that is no string.
  */
 export function flatWriterOf(desc: DescMessage): ((message: Message) => JsonObject | undefined) | undefined {
   if (!isFlat(desc)) return undefined;
@@ -40,10 +39,10 @@ export function flatWriterOf(desc: DescMessage): ((message: Message) => JsonObje
 }
 
 /**
- * Compiles a fast reader of the most common request, for a message that holds only strings: the
- * body is an object with some of them, each once, and the others are in the path. It walks over the
- * JSON once. The decoder needs several walks to name a fault, so for any fault this reader returns
- * undefined. Undefined for a binding of any other kind.
+ * Compiles a fast reader of the most common request, for a flat type: the body is an object with
+ * some of its strings, each once, and the others are in the path. It walks over the JSON once. The
+ * decoder needs several walks to name a fault, so for any fault this reader returns undefined.
+ * Undefined for a binding of any other kind.
  */
 export function flatRequestReaderOf(
   binding: Binding,
@@ -84,18 +83,23 @@ function bodyFieldsOf({ method: { input }, variables }: Binding) {
   const bound = new Set(variables.map(({ fields: [field] }) => field));
   const fields = new Map<string, { readonly localName: string; readonly flag: number }>();
   for (const [name, field] of fieldsByName(input)) {
-    if (bound.has(field)) continue;
+    if (bound.has(field) || !isPlainString(field)) continue;
     fields.set(name, { localName: field.localName, flag: 1 << input.fields.indexOf(field) });
   }
   return fields;
 }
 
 /**
- * True if every field of the message is one string, so that its JSON can be read and written
- * without a walk over the descriptor.
+ * True if every field of the message is one string, or a message that may be absent. Where those
+ * are, its JSON can be read and written without a walk over the descriptor.
  */
 function isFlat(desc: DescMessage): boolean {
-  return hasPlainJson(desc) && !isHttpBody(desc) && desc.fields.every(isPlainString);
+  if (!hasPlainJson(desc) || isHttpBody(desc)) return false;
+  return desc.fields.every((field) => isPlainString(field) || isOptionalMessage(field));
+}
+
+function isOptionalMessage({ fieldKind, oneof, presence }: DescField): boolean {
+  return fieldKind === "message" && oneof === undefined && presence !== required;
 }
 
 const { IMPLICIT: implicit, LEGACY_REQUIRED: required } = FeatureSet_FieldPresence;

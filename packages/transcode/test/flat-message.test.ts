@@ -30,6 +30,7 @@ test("anything but a flat message is left to Protobuf-ES: another message, anoth
   expect(flat(create(note))).toBeUndefined();
   expect(flat(Object.assign(create(noteReply), { text: 1 }))).toBeUndefined();
   expect(flat(Object.assign(create(noteReply), { text: undefined }))).toBeUndefined();
+  expect(flat(create(noteReply, { facts: { kind: { case: "boolValue", value: true } } }))).toBeUndefined();
   expect(flatWriterOf(testType("Book"))).toBeUndefined();
   expect(flatWriterOf(StringValueSchema)).toBeUndefined();
 });

@@ -103,6 +103,17 @@ test.each(['{"text":1}', '{"other":"a"}', '{"text":null}'])("%s is parsed once, 
   expect(parse).toHaveBeenCalledTimes(1);
 });
 
+test("a message that is there is left to the decoder, and one that is absent is not", () => {
+  const route = routeOf("/v1/notes/echo/send");
+  expect(read(route, '{"text":"a"}')).toMatchObject({ noteId: "echo", text: "a" });
+  for (const facts of ['{"a":1}', "null", "1"]) {
+    expect(read(route, `{"text":"a","facts":${facts}}`)).toBeUndefined();
+  }
+  const headers = { contentType: undefined, contentEncoding: undefined };
+  const body = bytesOf('{"text":"a","facts":{"b":[1]}}');
+  expect(decoder.decode(route, { ...headers, body })).toMatchObject({ message: { facts: { b: [1] } } });
+});
+
 test("a field may have either of its names; under both it is left to the decoder", () => {
   const readAll = flatRequestReaderOf({ ...binding!, variables: [] })!;
   const readBody = (text: string) => read(routeOf("/v1/notes/echo/send"), text, readAll);
