@@ -2,10 +2,12 @@
  * One call of a gRPC app: its request and its messages, and the refusal that its status becomes.
  */
 
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, type JsonValue, toBinary, toJson } from "@bufbuild/protobuf";
+import { type Value, ValueSchema } from "@bufbuild/protobuf/wkt";
 import { connectivityState, Metadata, status } from "@grpc/grpc-js";
 import {
   AppBackendService,
+  RunResponseSchema,
   StreamRunRequestSchema,
   StreamRunResponseSchema,
 } from "#gen/keyrun/v1/app_backend_service_pb.ts";
@@ -16,8 +18,9 @@ import { fail, type Refusal } from "../refusal/refusal.ts";
 import { appBusy, refusalOfStatus } from "./app-refusals.ts";
 import type { CleanWords } from "./app-words.ts";
 import type { ChannelLease } from "./grpc-channels.ts";
+import { faultOfJson } from "./json-values.ts";
 import { runBounds } from "./run-bounds.ts";
-import { appFailed, appTimedOut, appUnreachable, type Run } from "./runner.ts";
+import { appFailed, appTimedOut, appUnreachable, type Run, type RunOutput } from "./runner.ts";
 
 /**
  * Sends one message and no more. It uses the channel without the library's client, which would read
@@ -201,11 +204,27 @@ export function messageOf({ runId, teamId, app, keyId, text, input }: Run): Buff
   return Buffer.from(buffer, byteOffset, byteLength);
 }
 
-/** The text of a message of either method; APP_FAILED if it can't be read. */
-export function textOf(message: Buffer): string | Refusal {
+/** What a message of a method gives; APP_FAILED if it can't be read, or must not be passed on. */
+export function outputOf(method: GrpcMethod, message: Buffer): RunOutput | Refusal {
   try {
-    return fromBinary(StreamRunResponseSchema, message).text;
+    const read = fromBinary(method === "run" ? RunResponseSchema : StreamRunResponseSchema, message);
+    const { text, output: value } = read;
+    if (value === undefined) {
+      return text === undefined ? appFailed("Run answered neither `text` nor `output`.") : { text };
+    }
+    const output = jsonOf(value);
+    const fault = output === undefined ? "is no JSON." : faultOfJson(output);
+    return fault === undefined ? { text, output } : appFailed(`The app's \`output\` ${fault}`);
   } catch {
     return appFailed("A message of the app can't be read.");
+  }
+}
+
+/** Undefined for a value without a kind, and a number that is not finite: neither is JSON. */
+function jsonOf(value: Value): JsonValue | undefined {
+  try {
+    return toJson(ValueSchema, value);
+  } catch {
+    return undefined;
   }
 }

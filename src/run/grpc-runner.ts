@@ -1,10 +1,11 @@
 import { Readable } from "node:stream";
+import type { JsonValue } from "@bufbuild/protobuf";
 import { logVerbosity, setLogVerbosity } from "@grpc/grpc-js";
 import { AppBackendService } from "#gen/keyrun/v1/app_backend_service_pb.ts";
 import type { Clock, Timers } from "../base/clock.ts";
 import { overloaded } from "../limit/byte-budget.ts";
 import type { Redact } from "../log/redaction.ts";
-import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
+import { fail, Refusal, refusalFrom } from "../refusal/refusal.ts";
 import { createCleanWords } from "./app-words.ts";
 import {
   type CallOutcome,
@@ -14,8 +15,8 @@ import {
   type GrpcMethod,
   type GrpcRequest,
   messageOf,
+  outputOf,
   startCall,
-  textOf,
 } from "./grpc-call.ts";
 import { type ChannelLease, createGrpcChannels } from "./grpc-channels.ts";
 import type { HostLookup } from "./host-lookup.ts";
@@ -28,9 +29,10 @@ import {
   type RemoteBackend,
   type Run,
   type RunOutput,
+  type StreamPiece,
   sentDeadline,
 } from "./runner.ts";
-import { wholeOutput } from "./stream/running-streams.ts";
+import { goesOnAfterOutput, wholeOutput } from "./stream/running-streams.ts";
 
 /**
  * Runs apps on a gRPC server that implements `keyrun.v1.AppBackendService`: one call, with what is
@@ -167,14 +169,14 @@ class GrpcText implements GrpcAnswer {
     }
     if (!end.isOk && end.refusal.reason === "APP_TIMEOUT") this.#channel.retire();
     this.#channel.release();
-    const outcome = end.isOk ? this.#text() : end.refusal;
+    const outcome = end.isOk ? this.#read() : end.refusal;
     if (this.#cancelled) this.#output.reject(endedBy(this.#cancelled, outcome));
-    else if (typeof outcome === "string") this.#output.resolve({ text: outcome });
-    else this.#output.reject(outcome);
+    else if (outcome instanceof Refusal) this.#output.reject(outcome);
+    else this.#output.resolve(outcome);
   }
 
-  #text(): string | Refusal {
-    return this.#message ? textOf(this.#message) : appFailed("Run sent no message.");
+  #read(): RunOutput | Refusal {
+    return this.#message ? outputOf("run", this.#message) : appFailed("Run sent no message.");
   }
 
   #join(): void {
@@ -186,13 +188,13 @@ class GrpcText implements GrpcAnswer {
 }
 
 /**
- * The texts that a gRPC app sends. It calls the first of the methods. Where the app answers
+ * The texts that a gRPC app sends, and then its JSON. It calls the first of the methods. Where the app answers
  * UNIMPLEMENTED before any message, nothing has run, and it calls the next one. A message is asked
  * for while less text than `grpcStreamAheadCharacters` waits for its reader. Texts that wait
  * together are read as one. To iterate gives an empty text once the answer has begun, and throws
  * what fails after the texts that came before. Iterate it once.
  */
-class GrpcTexts implements AsyncIterable<string>, GrpcAnswer {
+class GrpcTexts implements AsyncIterable<StreamPiece>, GrpcAnswer {
   readonly #channel: ChannelLease;
   readonly #request: GrpcRequest;
   readonly #times: CallTimes;
@@ -209,6 +211,7 @@ class GrpcTexts implements AsyncIterable<string>, GrpcAnswer {
   #method: GrpcMethod = "streamRun";
   #call: GrpcCall | undefined;
   #messages = 0;
+  #output: JsonValue | undefined;
   /** The longest message for which it has reserved. */
   #reservedBytes = 0;
   #cancelled: Refusal | undefined;
@@ -232,12 +235,13 @@ class GrpcTexts implements AsyncIterable<string>, GrpcAnswer {
   }
 
   /** It ends only when the call is over. */
-  async *[Symbol.asyncIterator](): AsyncGenerator<string, void> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<StreamPiece, void> {
     try {
       await this.#begun.promise;
       yield "";
       yield* this.#texts;
       if (this.#failure) throw this.#failure;
+      if (this.#output !== undefined) yield { output: this.#output };
     } finally {
       this.#texts.destroy();
       await this.#over.promise;
@@ -271,18 +275,27 @@ class GrpcTexts implements AsyncIterable<string>, GrpcAnswer {
     if (this.#failure) return;
     this.#messages += 1;
     this.#begun.resolve();
-    const text = this.#read(bytes);
+    const read = this.#read(bytes);
+    if (read instanceof Refusal) {
+      this.#fail(read);
+      return;
+    }
+    const { text = "", output } = read;
+    if (this.#output !== undefined && (text !== "" || output !== undefined)) {
+      this.#fail(goesOnAfterOutput());
+      return;
+    }
+    if (output !== undefined) this.#output = output;
     // An empty text is no text to the stream, and only a sign of life.
     if (text === "") this.#alive();
-    if (typeof text === "string") this.#texts.push(text);
-    else this.#fail(text);
+    this.#texts.push(text);
   }
 
-  /** The text of a message, or why the stream can't go on. */
-  #read(bytes: Buffer): string | Refusal {
+  /** What a message gives, or why the stream can't go on. */
+  #read(bytes: Buffer): RunOutput | Refusal {
     if (this.#method === "run" && this.#messages > 1) return appFailed("Run sent two messages.");
     if (!this.#reserve(bytes.length)) return overloaded({ mayHaveRun: true });
-    return textOf(bytes);
+    return outputOf(this.#method, bytes);
   }
 
   #reserve(bytes: number): boolean {

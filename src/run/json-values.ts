@@ -1,7 +1,7 @@
 /** The JSON that callers and apps give beside text: which values it may have. */
 
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import { hasUnsafeNumber, jsonValuesMax, parseJsonMarkingChanged } from "#transcode/json-text.ts";
+import { isUnsafe, jsonValuesMax, parseJsonMarkingChanged, someNumber } from "#transcode/json-text.ts";
 import { fail } from "../refusal/refusal.ts";
 
 /**
@@ -26,7 +26,7 @@ export function faultInText(
   find: (json: JsonValue) => JsonValue | undefined,
 ): string | undefined {
   const fault = faultOfJson(value);
-  if (fault !== undefined || !hasUnsafeNumber(value)) return fault;
+  if (fault !== undefined || !someNumber(value, isUnsafe)) return fault;
   return faultOfJson(find(parseJsonMarkingChanged(text)) ?? null);
 }
 

@@ -12,6 +12,7 @@ import {
 } from "@grpc/grpc-js";
 import {
   AppBackendService,
+  RunResponseSchema,
   type StreamRunRequest,
   StreamRunRequestSchema,
   StreamRunResponseSchema,
@@ -197,7 +198,11 @@ function definitionOf(
     requestSerialize: (message) => Buffer.from(toBinary(StreamRunRequestSchema, message)),
     requestDeserialize: (bytes) => fromBinary(StreamRunRequestSchema, bytes),
     responseSerialize: (text) =>
-      Buffer.from(toBinary(StreamRunResponseSchema, create(StreamRunResponseSchema, { text }))),
+      Buffer.from(
+        responseStream
+          ? toBinary(StreamRunResponseSchema, create(StreamRunResponseSchema, { text }))
+          : toBinary(RunResponseSchema, create(RunResponseSchema, { text })),
+      ),
     responseDeserialize: (bytes) => fromBinary(StreamRunResponseSchema, bytes).text,
   };
 }

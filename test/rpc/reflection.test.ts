@@ -2,7 +2,11 @@ import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { create, createFileRegistry, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import { FileDescriptorProtoSchema, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
+import {
+  type FileDescriptorProto,
+  FileDescriptorProtoSchema,
+  FileDescriptorSetSchema,
+} from "@bufbuild/protobuf/wkt";
 import { Code, createClient } from "@connectrpc/connect";
 import { describe, expect, test } from "vitest";
 import { Health } from "#gen/grpc/health/v1/health_pb.ts";
@@ -31,7 +35,10 @@ const services = [RunService, KeyService, AppService, Health, ServerReflection, 
 const annotations = "google/api/annotations.proto";
 const descriptor = "google/protobuf/descriptor.proto";
 const errorDetails = "google/rpc/error_details.proto";
-const runFiles = ["google/protobuf/duration.proto", "keyrun/v1/run.proto", "google/protobuf/timestamp.proto"];
+const runFiles = [
+  ...["google/protobuf/duration.proto", "google/protobuf/struct.proto"],
+  ...["keyrun/v1/run.proto", "google/protobuf/timestamp.proto"],
+];
 const runServiceFiles = [
   ...["keyrun/v1/run_service.proto", annotations, "google/api/http.proto", descriptor],
   ...runFiles,
@@ -102,10 +109,14 @@ describe.each(eachEntry)("$version over $protocol", ({ protocol, version }) => {
   test("a file comes with everything it imports, and a client can build its types from that alone", async () => {
     const [answer] = await ask({ case: "fileByFilename", value: "keyrun/v1/run_service.proto" });
     expect(fileNames(answer)).toEqual(runServiceFiles);
-    const registry = createFileRegistry({
-      $typeName: FileDescriptorSetSchema.typeName,
-      file: fileProtos(answer).reverse(),
-    });
+    const files = new Map(fileProtos(answer).map((file) => [file.name, file]));
+    const file = new Set<FileDescriptorProto>();
+    const add = (name: string) => {
+      files.get(name)!.dependency.forEach(add);
+      file.add(files.get(name)!);
+    };
+    add("keyrun/v1/run_service.proto");
+    const registry = createFileRegistry({ $typeName: FileDescriptorSetSchema.typeName, file: [...file] });
     expect(registry.getService("keyrun.v1.RunService")?.method.runApp?.input.field.appId?.jsonName).toBe(
       "appId",
     );
@@ -204,7 +215,7 @@ describe.each(["grpc-v1", "grpc-v1alpha"])("buf curl without a schema, over %s",
       '{"app_id":"echo","text":""}',
       `${server.url}/keyrun.v1.RunService/RunApp`,
     ];
-    expect(JSON.parse(await bufCurl(call))).toEqual({ runId: "run_1", appId: "echo" });
+    expect(JSON.parse(await bufCurl(call))).toEqual({ runId: "run_1", appId: "echo", text: "" });
   });
 });
 

@@ -9,7 +9,8 @@ import {
   ScalarType,
 } from "@bufbuild/protobuf";
 import type { Binding } from "./binding.ts";
-import { fieldsByName, hasPlainJson, isJsonObject, isWrapper } from "./json-form.ts";
+import { changedNumberIn } from "./changed-number.ts";
+import { fieldOfMany, fieldsByName, hasPlainJson, isJsonObject, isWrapper } from "./json-form.ts";
 import { isDeeperThan, type ParsedJson, parseJson, parseJsonKeepingDigits } from "./json-text.ts";
 import { type Checks, takesNull } from "./message-check.ts";
 import { type Check, type Problem, problem, problemOf } from "./problem.ts";
@@ -30,8 +31,9 @@ export function createBodyReader(binding: Binding, checks: Checks): BodyReader {
   if (body.kind === "none") return { parse: parseNone, check: () => ({ kind: "json", json: {} }) };
   const target =
     body.kind === "whole" ? wholeMessage(binding, checks) : oneField(binding, body.field, checks);
+  const manyIn = body.kind === "whole" ? fieldOfMany(binding.method.input) : body.field;
   return {
-    parse: (bytes) => (bytes.length === 0 ? noBody : parseJson(bytes)),
+    parse: (bytes) => (bytes.length === 0 ? noBody : parseJson(bytes, manyIn)),
     check: (parsed) => checkBody(parsed, target),
   };
 }
@@ -55,6 +57,7 @@ function checkBody(parsed: ParsedJson, target: Target): ReturnType<BodyReader["c
     json = target.restore(json, parseJsonKeepingDigits(parsed.text));
     fault = target.check(json, 0);
   }
+  fault ??= changedNumberIn(target.type, parsed);
   if (fault === undefined) return { kind: "json", json: target.wrap(json) };
   if (fault.path === "") return problem("invalid_argument", `The body ${fault.words}.`);
   return problemOf(fault.path, fault.words);
@@ -68,6 +71,7 @@ const jsonDepthMax = 2 * messageDepthMax + 1;
 
 /** What the body of a binding is read into: the whole message or one field. */
 interface Target {
+  readonly type: DescMessage | DescField;
   /** Refuses a body that the field's type allows but this binding does not. */
   refuse(json: JsonValue): Problem | undefined;
   readonly check: Check;
@@ -83,6 +87,7 @@ function wholeMessage(binding: Binding, checks: Checks): Target {
   const { input } = binding.method;
   const paths = binding.variables.map((variable) => variable.fields);
   return {
+    type: input,
     refuse(json) {
       // Some well-known types have JSON that is not an object. A whole body must be one all the
       // same.
@@ -102,6 +107,7 @@ function oneField(binding: Binding, field: DescField, checks: Checks): Target {
     first === field && second !== undefined ? [[second, ...rest]] : [],
   );
   return {
+    type: field,
     refuse: (json) => (isJsonObject(json) ? collision(json, paths) : undefined),
     check: (json, depth) => (json === null && !nullable ? undefined : check(json, depth)),
     restore: (json, exact) => restoreField(field, json, exact),

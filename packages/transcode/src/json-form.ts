@@ -58,6 +58,12 @@ export function isHttpBody(message: DescMessage | undefined): boolean {
   return message?.typeName === "google.api.HttpBody";
 }
 
+/** The only field of a message whose JSON can have many values; undefined where more can, or none. */
+export function fieldOfMany({ fields }: DescMessage): DescField | undefined {
+  const [field, another] = fields.filter((each) => !isJsonScalar(each));
+  return another === undefined ? field : undefined;
+}
+
 export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

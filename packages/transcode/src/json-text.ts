@@ -1,8 +1,8 @@
 // Bytes to JSON, more strictly than `JSON.parse`: UTF-8 only, no name twice, a bounded number of
 // values.
 
-import type { JsonValue } from "@bufbuild/protobuf";
-import { type Problem, problem } from "./problem.ts";
+import type { DescField, JsonValue } from "@bufbuild/protobuf";
+import { type Problem, problem, problemOf } from "./problem.ts";
 
 /**
  * How many values a JSON text may have, names not counted. Reading makes an object of nearly each,
@@ -21,9 +21,9 @@ export interface ParsedJson {
  * Parses bytes as JSON in UTF-8 (RFC 8259). A byte order mark or text after the value is refused,
  * and so is an object, at any depth, that has a name twice: `JSON.parse` would take the last one,
  * and another reader of the same bytes the first. More than `jsonValuesMax` values are refused
- * before they are read.
+ * before they are read, in the name of the field that alone can have so many, if there is one.
  */
-export function parseJson(bytes: Uint8Array): ParsedJson | Problem {
+export function parseJson(bytes: Uint8Array, manyIn?: DescField): ParsedJson | Problem {
   let text: string;
   try {
     text = utf8.decode(bytes);
@@ -31,7 +31,7 @@ export function parseJson(bytes: Uint8Array): ParsedJson | Problem {
     return problem("invalid_json", "The body is not valid UTF-8, as JSON must be.");
   }
   const { members, values } = countSigns(text);
-  if (values > jsonValuesMax) return problem("invalid_argument", tooManyValues);
+  if (values > jsonValuesMax) return tooManyValues(manyIn);
   try {
     const json: JsonValue = JSON.parse(text);
     if (members > 1 && members !== membersOf(json)) return problem("invalid_json", nameTwice);
@@ -47,8 +47,10 @@ export function parseJson(bytes: Uint8Array): ParsedJson | Problem {
 /** For a body in which an object has a name twice. */
 const nameTwice = "The body has an object with one name twice. Send each name once.";
 
-/** For a body that `hasTooManyValues`. */
-const tooManyValues = `The body has more than ${jsonValuesMax} values. Send fewer.`;
+function tooManyValues(manyIn: DescField | undefined): Problem {
+  if (manyIn) return problemOf(manyIn.jsonName, `has more than ${jsonValuesMax} values. Send fewer`);
+  return problem("invalid_argument", `The body has more than ${jsonValuesMax} values. Send fewer.`);
+}
 
 /** Whether a text, if it is JSON, has more than `jsonValuesMax` values. */
 export function hasTooManyValues(text: string): boolean {
@@ -108,13 +110,16 @@ export function parseJsonKeepingDigits(text: string): JsonValue {
   );
 }
 
-/**
- * Whether it has a whole number past 2^53, which need not be the one that was written. The depth
- * must be bounded.
- */
-export function hasUnsafeNumber(json: JsonValue): boolean {
-  if (typeof json === "number") return Number.isInteger(json) && !Number.isSafeInteger(json);
-  return typeof json === "object" && json !== null && Object.values(json).some(hasUnsafeNumber);
+/** Whether a number in the JSON passes the test. The depth must be bounded. */
+export function someNumber(json: JsonValue, test: (number: number) => boolean): boolean {
+  if (typeof json === "number") return test(json);
+  if (typeof json !== "object" || json === null) return false;
+  return Object.values(json).some((item) => someNumber(item, test));
+}
+
+/** Whether it is a whole number past 2^53, which need not be the one that was written. */
+export function isUnsafe(number: number): boolean {
+  return Number.isInteger(number) && !Number.isSafeInteger(number);
 }
 
 /**
@@ -127,9 +132,11 @@ export function parseJsonMarkingChanged(text: string): JsonValue {
 
 const stringsAndNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*/g;
 
+/** Digits that are those of the double when it is written again are not changed for any caller. */
 function isChanged(token: string): boolean {
   const value = Number(token);
-  return /^-?\d+$/.test(token) && Number.isFinite(value) && BigInt(token) !== BigInt(value);
+  if (!/^-?\d+$/.test(token) || !Number.isFinite(value)) return false;
+  return BigInt(token) !== BigInt(value) && token !== String(value);
 }
 
 /** True if arrays and objects are nested more than `levels` deep. */

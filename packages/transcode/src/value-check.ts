@@ -2,7 +2,7 @@
 
 import { type DescEnum, type DescMessage, fromJson, type Registry, ScalarType } from "@bufbuild/protobuf";
 import { isJsonObject, isWrapper } from "./json-form.ts";
-import { type Check, type Fault, prefixPath } from "./problem.ts";
+import type { Check, Fault } from "./problem.ts";
 
 /**
  * How deep messages may be nested. A deeper body is refused, so that it can't exhaust the stack.
@@ -87,26 +87,31 @@ const fieldMask = /^([A-Za-z][A-Za-z0-9]*([.,][A-Za-z][A-Za-z0-9]*)*)?$/;
 
 /**
  * Accepts any JSON that Protobuf can hold: well-formed Unicode, finite numbers, a bounded depth.
+ * A fault has no path: the names in such JSON are the caller's data.
  */
 const checkFree: Check = (value, depth) => {
   if (typeof value === "string") return checkString(value, depth);
-  if (typeof value === "number" && !Number.isFinite(value))
-    return { path: "", words: "must be a smaller number" };
+  if (typeof value === "number" && !Number.isFinite(value)) return notExact();
   if (typeof value !== "object" || value === null) return undefined;
   if (depth >= messageDepthMax) return tooDeep();
   if (Array.isArray(value)) {
-    for (const [index, item] of value.entries()) {
+    for (const item of value) {
       const fault = checkFree(item, depth + 1);
-      if (fault !== undefined) return prefixPath(`[${index}]`, fault);
+      if (fault !== undefined) return fault;
     }
     return undefined;
   }
   for (const [key, item] of Object.entries(value)) {
     const fault = key.isWellFormed() ? checkFree(item, depth + 1) : illFormed();
-    if (fault !== undefined) return prefixPath(key, fault);
+    if (fault !== undefined) return fault;
   }
   return undefined;
 };
+
+/** For a number that is not the same as a double: other numbers past 2^53, and too large ones. */
+export function notExact(): Fault {
+  return { path: "", words: "has a number that a double can't hold. Send it as a string" };
+}
 
 /** Protobuf-ES decodes the value as a trial, because only it can look types up in the registry. */
 function checkOfAny(message: DescMessage, registry: Registry | undefined): Check {

@@ -242,7 +242,7 @@ test.each([
     "book.author.birth_year",
     expect.stringContaining("whole number"),
   ],
-  [{ book: { remark: { a: ["x", "\udc00"] } } }, "book.remark.a[1]", expect.stringContaining("surrogate")],
+  [{ book: { remark: { a: ["x", "\udc00"] } } }, "book.remark", expect.stringContaining("surrogate")],
   [{ branch: "a", depot: 1 }, "branch", "branch and depot can't both be set."],
   [{ book: { donor: {}, number: 1 } }, "book.donor", "book.donor and number can't both be set."],
 ])("a wrong value is refused with its name and what it must be: %o", (body, param, words) => {

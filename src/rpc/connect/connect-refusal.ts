@@ -2,7 +2,8 @@
 
 import type { DescMessage } from "@bufbuild/protobuf";
 import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
-import { isJsonObject } from "#transcode/json-form.ts";
+import { changedNumberIn } from "#transcode/changed-number.ts";
+import { fieldOfMany, isJsonObject } from "#transcode/json-form.ts";
 import { parseJson } from "#transcode/json-text.ts";
 import type { Check } from "#transcode/problem.ts";
 import { bounds } from "../../bounds.ts";
@@ -133,14 +134,18 @@ function noEncoding(protocolName: string): Refusal {
  * The text of JSON that fits its message. Else it throws an error that says why in the words of
  * REST, which `framingRefusal` counts.
  */
-export function checkedJson(bytes: Uint8Array, check: Check): string {
-  const read = parseJson(bytes);
+export function checkedJson(bytes: Uint8Array, message: DescMessage, check: Check): string {
+  const read = parseJson(bytes, fieldOfMany(message));
   if (read.kind === "problem") {
     const reason = read.problem === "invalid_json" ? "INVALID_JSON" : "INVALID_ARGUMENT";
-    throw unreadableJson(fail(reason, { problem: read.words }));
+    const { param } = read;
+    const problem = param === null ? read.words : `${param} ${read.words}`;
+    throw unreadableJson(fail(reason, { problem, ...(param !== null && { param }) }));
   }
   const { json } = read;
-  const fault = isJsonObject(json) ? check(json, 0) : { path: "", words: "must be a JSON object" };
+  const fault = isJsonObject(json)
+    ? (check(json, 0) ?? changedNumberIn(message, read))
+    : { path: "", words: "must be a JSON object" };
   // Connect's own reader decides about a number whose digits `JSON.parse` does not keep.
   if (fault === undefined || fault.inexact) return read.text;
   const { path, words } = fault;

@@ -60,7 +60,7 @@ const writtenInFull = { ignoreUnknownFields: false, alwaysEmitImplicit: true };
  */
 function jsonDecoderOf({ input }: DescMethod, checks: Checks) {
   const check = checks.ofMessage(input);
-  return { decode: (bytes: Uint8Array) => checkedJson(bytes, check) };
+  return { decode: (bytes: Uint8Array) => checkedJson(bytes, input, check) };
 }
 
 /**

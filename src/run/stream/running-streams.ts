@@ -101,7 +101,7 @@ async function* wholeCharacters(pieces: AsyncIterable<StreamPiece>): AsyncGenera
   let half = "";
   let hasOutput = false;
   for await (const piece of pieces) {
-    if (hasOutput && piece !== "") throw appFailed("The stream goes on after its `output`.");
+    if (hasOutput && piece !== "") throw goesOnAfterOutput();
     if (typeof piece !== "string") {
       if (half !== "") throw notUnicode();
       hasOutput = true;
@@ -120,6 +120,11 @@ async function* wholeCharacters(pieces: AsyncIterable<StreamPiece>): AsyncGenera
     await setImmediate();
   }
   if (half !== "") throw notUnicode();
+}
+
+/** The refusal for an app that sends anything after its JSON. */
+export function goesOnAfterOutput() {
+  return appFailed("The stream goes on after its `output`.");
 }
 
 const loneHalf = /\p{Surrogate}/u;
