@@ -126,8 +126,8 @@ export class Registration {
   }
 
   /**
-   * Applies the changes of the view that are new, and were not pushed before. Where the view does not reach back to all of
-   * them, everything known is forgotten. Returns whether there were any.
+   * Applies the changes of the view that are new, and were not pushed before. Where the view does
+   * not reach back to all of them, everything known is forgotten. Returns whether there were any.
    */
   take(view: ControlView): boolean {
     const before = this.#applied;

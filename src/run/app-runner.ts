@@ -162,8 +162,8 @@ async function* echoOf({ text, input }: Run): AsyncGenerator<StreamPiece> {
 }
 
 /**
- * The text of the built-in app: that of the input, word by word, each with the whitespace after it. The
- * first word comes alone, and the others in pieces.
+ * The text of the built-in app: that of the input, word by word, each with the whitespace after it.
+ * The first word comes alone, and the others in pieces.
  */
 async function* wordsOf(text: string): AsyncGenerator<string> {
   let piece = "";

@@ -10,8 +10,8 @@ import type { CheckRight, WatchRights } from "./watch-rights.ts";
 
 /**
  * The messages of one stream: `started` as soon as the app has begun to answer, or at the latest
- * after `startMsMax`, then the text in deltas, and the JSON. The app is asked for more only when the caller has
- * taken everything before it. The rights are checked with each message.
+ * after `startMsMax`, then the text in deltas, and the JSON. The app is asked for more only when
+ * the caller has taken everything before it. The rights are checked with each message.
  *
  * The app's call ends and its slot is free as soon as the signal of the run is aborted or a right
  * is gone, whether or not somebody waits for a message. While one is waited for, to return the
@@ -63,10 +63,9 @@ export interface AppStreamParts {
 /** The run as the app's runner gets it: it ends when the stream does. */
 function runUntil(signal: AbortSignal, run: Run): Run {
   const { runId, teamId, keyId, app, text, input, reservation, requestId, traceContext } = run;
-  return {
-    ...{ runId, teamId, keyId, app, text, input, reservation, requestId, traceContext, signal },
-    callerMsLeft: () => run.callerMsLeft?.(),
-  };
+  const callerMsLeft = () => run.callerMsLeft?.();
+  const given = { runId, teamId, keyId, app, text, input, reservation, requestId, traceContext };
+  return { ...given, callerMsLeft, signal };
 }
 
 function startedMessage({ runId, app }: Run): StreamAppResponse {

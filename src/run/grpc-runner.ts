@@ -188,11 +188,11 @@ class GrpcText implements GrpcAnswer {
 }
 
 /**
- * The texts that a gRPC app sends, and then its JSON. It calls the first of the methods. Where the app answers
- * UNIMPLEMENTED before any message, nothing has run, and it calls the next one. A message is asked
- * for while less text than `grpcStreamAheadCharacters` waits for its reader. Texts that wait
- * together are read as one. To iterate gives an empty text once the answer has begun, and throws
- * what fails after the texts that came before. Iterate it once.
+ * The texts that a gRPC app sends, and then its JSON. It calls the first of the methods. Where the
+ * app answers UNIMPLEMENTED before any message, nothing has run, and it calls the next one. A
+ * message is asked for while less text than `grpcStreamAheadCharacters` waits for its reader. Texts
+ * that wait together are read as one. To iterate gives an empty text once the answer has begun, and
+ * throws what fails after the texts that came before. Iterate it once.
  */
 class GrpcTexts implements AsyncIterable<StreamPiece>, GrpcAnswer {
   readonly #channel: ChannelLease;

@@ -37,10 +37,10 @@ import { wholeOutput } from "./stream/running-streams.ts";
  * Runs apps on an HTTP server: one POST of `{"runId","teamId","appId","keyId","text"}` with the
  * app's headers, `X-Request-Id`, the trace context if there is one, and `X-Keyrun-Deadline-Ms`, the
  * whole milliseconds that are left to the app or its caller. Success is 200 with a JSON object that
- * has a string `text` or an `output`, at most `outputBytesMax` bytes in all, or a stream whose texts have no more
- * bytes together. An app with a template gets a body of its own, and has its texts elsewhere. No
- * connection within `backendConnectMsMax` is APP_UNREACHABLE, and an app may refuse or be busy
- * (`app-refusals.ts`). Everything else, also a redirect, becomes APP_FAILED.
+ * has a string `text` or an `output`, at most `outputBytesMax` bytes in all, or a stream whose
+ * texts have no more bytes together. An app with a template gets a body of its own, and has its
+ * texts elsewhere. No connection within `backendConnectMsMax` is APP_UNREACHABLE, and an app may
+ * refuse or be busy (`app-refusals.ts`). Everything else, also a redirect, becomes APP_FAILED.
  */
 export function createHttpRunner(
   clock: Clock,

@@ -234,7 +234,9 @@ export async function piecesOf(stream: AsyncIterable<string>): Promise<string[]>
   return pieces;
 }
 
-/** The text of a stream, its JSON if it had any, and the refusal that it broke off with, if it did. */
+/**
+ * The text of a stream, its JSON if it had any, and the refusal that it broke off with, if it did.
+ */
 export async function readText(stream: AsyncIterable<StreamPiece>) {
   const seen: RunOutput & { text: string; refusal?: unknown } = { text: "" };
   try {

@@ -800,11 +800,11 @@ export const RunService: GenService<{
     output: typeof RunAppResponseSchema;
   },
   /**
-   * Runs an app once with a text, JSON or both, and streams the app's output as it comes. The
-   * first message is `started`, then `delta` follows any number of times, then
-   * `output` at most once, and the status ends the stream. It counts against the team's limit like one
-   * `RunApp`. A stream ends with an error soon after its key is revoked or its
-   * team loses the app.
+   * Runs an app once with a text, JSON or both, and streams the app's output as
+   * it comes. The first message is `started`, then `delta` follows any number
+   * of times, then `output` at most once, and the status ends the stream. It
+   * counts against the team's limit like one `RunApp`. A stream ends with an
+   * error soon after its key is revoked or its team loses the app.
    *
    * @generated from rpc keyrun.v1.RunService.StreamApp
    */

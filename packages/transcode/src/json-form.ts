@@ -58,7 +58,9 @@ export function isHttpBody(message: DescMessage | undefined): boolean {
   return message?.typeName === "google.api.HttpBody";
 }
 
-/** The only field of a message whose JSON can have many values; undefined where more can, or none. */
+/**
+ * The only field of a message whose JSON can have many values; undefined where more can, or none.
+ */
 export function fieldOfMany({ fields }: DescMessage): DescField | undefined {
   const [field, another] = fields.filter((each) => !isJsonScalar(each));
   return another === undefined ? field : undefined;

@@ -7,10 +7,10 @@ import { appFailed, endedBy, type StreamPiece } from "../runner.ts";
 import { createDecoder, type MessageReader, type PieceDecoder } from "./piece-decoder.ts";
 
 /**
- * The texts of an HTTP app's answer, and its JSON, in the form that its type names. The exchange is paused while
- * `streamAheadBytes` of it wait for the reader. To iterate gives an empty text once the answer has
- * begun and with each sign of life, and throws what fails after the texts that came before. Iterate
- * it once.
+ * The texts of an HTTP app's answer, and its JSON, in the form that its type names. The exchange is
+ * paused while `streamAheadBytes` of it wait for the reader. To iterate gives an empty text once
+ * the answer has begun and with each sign of life, and throws what fails after the texts that came
+ * before. Iterate it once.
  */
 export class HttpTexts implements AsyncIterable<StreamPiece>, AnswerReader {
   readonly #bounds: AnswerBounds;

@@ -88,10 +88,10 @@ function typeOf(contentType: string | string[] | undefined): string {
 
 /**
  * Reads `text/event-stream` as the WHATWG standard for server-sent events says. The data of each
- * event is a message. The fields `id` and `retry` mean nothing here, and no type of an event but two:
- * with `error` the app says that it failed, and with `output` it gives its JSON. The standard drops an event that the end of
- * the body cuts off; here that is a failure, as text would be missing. An event has at most
- * `bytesMax` bytes.
+ * event is a message. The fields `id` and `retry` mean nothing here, and no type of an event but
+ * two: with `error` the app says that it failed, and with `output` it gives its JSON. The standard
+ * drops an event that the end of the body cuts off; here that is a failure, as text would be
+ * missing. An event has at most `bytesMax` bytes.
  */
 export class EventStreamDecoder implements PieceDecoder {
   readonly #lines: LineReader;

@@ -92,10 +92,11 @@ export async function wholeOutput(
 const tooMany = (bytesMax: number) => `The output has more than ${bytesMax} bytes.`;
 
 /**
- * The same pieces, the texts cut so that each character is in one of them, and with a turn of the event loop
- * for everything else after each. JSON can hold the half of a character that UTF-16 writes in two
- * units, as where an app cuts its text between them: the first half waits for the next text. Throws
- * APP_FAILED where a half is alone, after the text before it, and where anything follows the JSON.
+ * The same pieces, the texts cut so that each character is in one of them, and with a turn of the
+ * event loop for everything else after each. JSON can hold the half of a character that UTF-16
+ * writes in two units, as where an app cuts its text between them: the first half waits for the
+ * next text. Throws APP_FAILED where a half is alone, after the text before it, and where anything
+ * follows the JSON.
  */
 async function* wholeCharacters(pieces: AsyncIterable<StreamPiece>): AsyncGenerator<StreamPiece, void> {
   let half = "";
