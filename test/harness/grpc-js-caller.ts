@@ -4,7 +4,7 @@ import { Code } from "@connectrpc/connect";
 import { credentials, Metadata, makeGenericClientConstructor, type ServiceError } from "@grpc/grpc-js";
 import { StatusSchema } from "#gen/google/rpc/status_pb.ts";
 import { RunAppRequestSchema, RunAppResponseSchema, RunService } from "#gen/keyrun/v1/run_service_pb.ts";
-import type { CallerMaker, RunOutcome } from "./callers.ts";
+import { answerIn, type CallerMaker, type RunOutcome } from "./callers.ts";
 import { detailJson } from "./transports.ts";
 
 type RunAppResponse = MessageShape<typeof RunAppResponseSchema>;
@@ -33,7 +33,7 @@ export const grpcJsCaller: CallerMaker = (url) => {
   const call = client.runApp?.bind(client);
   return {
     close: () => client.close(),
-    run({ appId, text, authorization, headers: sent }) {
+    run({ appId, text, input, authorization, headers: sent }) {
       const headers = new Headers();
       const keep = (received: Metadata) => {
         for (const [name, value] of Object.entries(received.getMap())) {
@@ -45,9 +45,9 @@ export const grpcJsCaller: CallerMaker = (url) => {
         metadata.set(name, value);
       }
       return new Promise<RunOutcome>((resolve, reject) => {
-        const request = { appId, ...(text !== undefined && { text }) };
+        const request = { appId, ...(text !== undefined && { text }), ...(input && { input }) };
         const onEnd = (error: ServiceError | null, answer: RunAppResponse) => {
-          if (!error) return resolve({ kind: "ok", answer, headers });
+          if (!error) return resolve({ kind: "ok", answer: answerIn(answer), headers });
           try {
             keep(error.metadata);
             resolve({ ...refusalIn(error), headers });

@@ -41,10 +41,14 @@ export const restH2Caller: CallerMaker = (url) => {
   };
 };
 
-function requestOf({ appId, text, authorization, headers: sent }: RunOrder) {
+function requestOf({ appId, text, input, authorization, headers: sent }: RunOrder) {
   const headers = new Headers({ "content-type": "application/json", ...sent });
   if (authorization !== undefined) headers.set("authorization", authorization);
-  return { path: `/api/apps/${encodeURIComponent(appId)}/run`, headers, body: JSON.stringify({ text }) };
+  return {
+    path: `/api/apps/${encodeURIComponent(appId)}/run`,
+    headers,
+    body: JSON.stringify({ text, input }),
+  };
 }
 
 interface ErrorBody {

@@ -1,3 +1,4 @@
+import type { JsonValue } from "@bufbuild/protobuf";
 import { Code } from "@connectrpc/connect";
 import { createParser } from "eventsource-parser";
 import { codeName } from "#src/http/refusal-response.ts";
@@ -142,10 +143,14 @@ async function* eventsOf(
   return { kind: "cut off" };
 }
 
-function requestOf({ appId, text, authorization, headers: sent }: StreamRequest, type: StreamType) {
+function requestOf({ appId, text, input, authorization, headers: sent }: StreamRequest, type: StreamType) {
   const headers = new Headers({ "content-type": "application/json", accept: type, ...sent });
   if (authorization !== undefined) headers.set("authorization", authorization);
-  return { path: `/api/apps/${encodeURIComponent(appId)}/stream`, headers, body: JSON.stringify({ text }) };
+  return {
+    path: `/api/apps/${encodeURIComponent(appId)}/stream`,
+    headers,
+    body: JSON.stringify({ text, input }),
+  };
 }
 
 interface RefusalBody {
@@ -188,9 +193,11 @@ export function lineReader(told: StreamEvent[]): (text: string) => void {
 function messageOf(json: {
   started?: { runId: string; appId: string };
   delta?: { text: string };
+  output?: JsonValue;
 }): StreamEvent {
   if (json.started) return { kind: "started", ...json.started };
   if (json.delta) return { kind: "delta", ...json.delta };
+  if (json.output !== undefined) return { kind: "output", output: json.output };
   throw new Error(`not a message: ${JSON.stringify(json)}`);
 }
 

@@ -1,4 +1,4 @@
-import { type JsonValue, toJson } from "@bufbuild/protobuf";
+import { type JsonObject, type JsonValue, toJson } from "@bufbuild/protobuf";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { type Code, ConnectError, createClient } from "@connectrpc/connect";
 import { RunService, type StreamAppResponse } from "#gen/keyrun/v1/run_service_pb.ts";
@@ -10,6 +10,7 @@ export interface StreamRequest {
   readonly appId: string;
   /** Not sent if absent. */
   readonly text?: string;
+  readonly input?: JsonObject;
   /** The value of the header. Not sent if absent. */
   readonly authorization?: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -73,7 +74,7 @@ export function streamedRuns(make: StreamCallerMaker): CallerMaker {
         if (end.kind === "refused" && refusal) return { ...end, ...refusal, headers };
         const [started] = events;
         if (end.kind !== "end" || started?.kind !== "started") throw new Error(`it ended: ${end.kind}`);
-        return { kind: "ok", answer: { ...started, text: textIn(events) }, headers };
+        return { kind: "ok", answer: { ...started, text: textIn(events), ...outputIn(events) }, headers };
       },
     };
   };
@@ -94,19 +95,24 @@ export function textIn(events: readonly StreamEvent[]): string {
   return events.map((event) => (event.kind === "delta" ? event.text : "")).join("");
 }
 
+function outputIn(events: readonly StreamEvent[]) {
+  const event = events.at(-1);
+  return event?.kind === "output" ? { output: event.output } : {};
+}
+
 /** Connect's own clients, made from the descriptors. */
 export const connectStreamCallers = ofEachTransport(({ transport, close }): StreamCaller => {
   const client = createClient(RunService, transport);
   return {
     close,
-    open({ appId, text, authorization, headers: sent, timeoutMs }) {
+    open({ appId, text, input, authorization, headers: sent, timeoutMs }) {
       const headers = new Headers();
       const keep = keepIn(headers);
       const leaving = new AbortController();
       let refusal: RefusalWords | undefined;
       const messages = client
         .streamApp(
-          { appId, ...(text !== undefined && { text }) },
+          { appId, ...(text !== undefined && { text }), ...(input && { input }) },
           {
             headers: { ...sent, ...(authorization !== undefined && { authorization }) },
             onHeader: keep,
