@@ -8,7 +8,7 @@ import { fail } from "../refusal/refusal.ts";
  * How deep objects and arrays may be nested: protobuf nests three messages for each level, and its
  * readers stop at 100.
  */
-export const jsonDepthMax = 32;
+const jsonDepthMax = 32;
 
 /** Throws INVALID_ARGUMENT, which names the field and says what to send instead. */
 export function checkInput(input: JsonObject): void {

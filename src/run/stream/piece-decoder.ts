@@ -275,7 +275,7 @@ const outputOf = (message: JsonValue) => (isJsonObject(message) ? message.output
  * Returns the value that was found in this JSON as an app's output. Throws APP_FAILED, which says
  * what is wrong with it and no word of it, where it must not be passed on.
  */
-export function outputIn(
+function outputIn(
   json: string,
   output: JsonValue,
   find: (message: JsonValue) => JsonValue | undefined = (message) => message,
