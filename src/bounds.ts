@@ -158,7 +158,7 @@ export const bounds = {
   appHeaderValueCharactersMax: 4_096,
   /** The template of an app: its JSON, and each pointer and the event of its streams. */
   appRequestBytesMax: 16 * 1024,
-  appRequestTextsMax: 8,
+  appRequestInputsMax: 16,
   appPointerCharactersMax: 256,
   /** Teams whose newest key is checked at start for another prefix. */
   keyPrefixTeamsMax: 20,

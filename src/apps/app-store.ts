@@ -16,6 +16,8 @@ const templateRecord = z.object({
   request: z.string(),
   /** JSON Pointers to the text: in a whole answer, and in a message of a stream. */
   textAt: z.string(),
+  /** The pointer to the JSON. Empty, it is the whole answer; absent, there is none. */
+  outputAt: z.string().exactOptional(),
   streamTextAt: z.string(),
   /** `member=value` of the messages of a stream that have text. */
   streamEvent: z.string(),

@@ -1,10 +1,12 @@
 /**
- * The template of an HTTP app: what is sent in place of Keyrun's own JSON, and where the text
- * stands in what comes back. Its fields are checked here, and made ready for runs.
+ * The template of an HTTP app: what is sent in place of Keyrun's own JSON, and where text and JSON
+ * stand in what comes back. Its fields are checked here, and made ready for runs.
  */
 
+import type { JsonObject } from "@bufbuild/protobuf";
 import type { HttpBackend } from "#gen/keyrun/v1/app_pb.ts";
 import { withoutSecret } from "../base/fields.ts";
+import { type JsonPointer, readJsonPointer, valueAt } from "../base/json-pointer.ts";
 import { bounds } from "../bounds.ts";
 import { fail } from "../refusal/refusal.ts";
 import type { TemplateRecord } from "./app-store.ts";
@@ -14,11 +16,12 @@ import type { TemplateRecord } from "./app-store.ts";
  * field.
  */
 export function readTemplate(message: HttpBackend): TemplateRecord | undefined {
-  const { request, textAt, streamTextAt, streamEvent } = message;
-  if (request + textAt + streamTextAt + streamEvent === "") return undefined;
+  const { request, textAt, outputAt, streamTextAt, streamEvent } = message;
+  if (request + textAt + streamTextAt + streamEvent === "" && outputAt === undefined) return undefined;
   return {
     request: readRequest(request),
     textAt: readPointer(textAt, "text_at"),
+    ...(outputAt !== undefined && { outputAt: readPointer(outputAt, "output_at") }),
     streamTextAt: readPointer(streamTextAt, "stream_text_at"),
     streamEvent: readStreamEvent(streamEvent),
   };
@@ -34,12 +37,14 @@ function readRequest(json: string): string {
   if (parts === undefined) {
     throw invalid(
       "request",
-      `has a string that begins with $ and is none of $${placeholders.join(", $")}. Begin it with $$ for a dollar.`,
+      `has a string that begins with $ and is none of $${valueNames.join(", $")}, and no part of the input like $input/customer/id. Begin it with $$ for a dollar.`,
     );
   }
-  const texts = parts.filter((part) => typeof part !== "string" && part.name === "text");
-  if (texts.length > bounds.appRequestTextsMax) {
-    throw invalid("request", `may have $text at most ${bounds.appRequestTextsMax} times.`);
+  if (inputsIn(parts).length > bounds.appRequestInputsMax) {
+    throw invalid(
+      "request",
+      `may have $text and parts of $input at most ${bounds.appRequestInputsMax} times.`,
+    );
   }
   return withoutSecret(json, `${place}.request`);
 }
@@ -53,11 +58,8 @@ function isJson(text: string): boolean {
   }
 }
 
-/** Empty, or members that each follow a slash, in which `~` stands in `~0` and `~1` alone. */
-const pointerForm = /^(?:\/(?:[^~/]|~[01])*)*$/;
-
-function readPointer(pointer: string, field: "text_at" | "stream_text_at"): string {
-  if (isShort(pointer) && pointerForm.test(pointer)) return withoutSecret(pointer, `${place}.${field}`);
+function readPointer(pointer: string, field: "text_at" | "output_at" | "stream_text_at"): string {
+  if (isShort(pointer) && readJsonPointer(pointer)) return withoutSecret(pointer, `${place}.${field}`);
   throw invalid(
     field,
     `must be a JSON Pointer, which begins with a slash, such as /choices/0/message/content, of at most ${bounds.appPointerCharactersMax} characters. ~0 stands for ~, and ~1 for a slash in a name.`,
@@ -85,23 +87,56 @@ function invalid(field: string, problem: string) {
   return fail("INVALID_ARGUMENT", { param, problem: `${param} ${problem}` });
 }
 
-const placeholders = ["text", "runId", "teamId", "keyId", "appId", "stream"] as const;
+const valueNames = ["text", "input", "runId", "teamId", "keyId", "appId", "stream"] as const;
 
-/** What each placeholder stands for, by its name. */
-export type TemplateValues = Readonly<Record<(typeof placeholders)[number], string | boolean>>;
+/** What the placeholders stand for. */
+export interface TemplateValues extends TemplateInput {
+  readonly runId: string;
+  readonly teamId: string;
+  readonly keyId: string;
+  readonly appId: string;
+  readonly stream: boolean;
+}
+
+/** What a caller gave. */
+interface TemplateInput {
+  readonly text?: string | undefined;
+  readonly input?: JsonObject | undefined;
+}
 
 /**
  * Writes the JSON of a template with these values. It is taken apart once, and what is no
  * placeholder is sent as the operator wrote it, to the last digit of a number. The JSON has passed
- * `readTemplate`.
+ * `readTemplate`, and the values `checkTemplateInput`.
  */
 export function compileRequest(json: string): (values: TemplateValues) => string {
   const parts = partsOf(json) ?? [];
   return (values) =>
-    parts.map((part) => (typeof part === "string" ? part : JSON.stringify(values[part.name]))).join("");
+    parts.map((part) => (typeof part === "string" ? part : JSON.stringify(valueAt(values, part)))).join("");
 }
 
-type Part = string | { readonly name: keyof TemplateValues };
+/** Throws INVALID_ARGUMENT, which names what the template sends and the caller left out. */
+export function checkTemplateInput({ request }: TemplateRecord, given: TemplateInput): void {
+  const missing = inputsIn(partsOf(request)).find((part) => valueAt(given, part) === undefined);
+  if (missing === undefined) return;
+  const [param = "", ...inside] = missing.steps;
+  const what = param === "text" ? "a string" : "a JSON object";
+  const problem =
+    inside.length > 0 && given.input !== undefined
+      ? `input must have ${missing.at.slice("/input".length)}: the app is sent it.`
+      : `${param} is required, ${what}: the app is sent it.`;
+  throw fail("INVALID_ARGUMENT", { param, problem });
+}
+
+/** What stands as it is, and placeholders: pointers into the values. */
+type Part = string | JsonPointer;
+
+/** The placeholders of what a caller may leave out. */
+function inputsIn(parts: readonly Part[] = []): readonly JsonPointer[] {
+  return parts
+    .filter((part) => typeof part !== "string")
+    .filter(({ steps }) => /^(?:text|input)$/.test(steps[0] ?? ""));
+}
 
 /**
  * The texts and the placeholders of valid JSON, in turn. Undefined where a string begins with a
@@ -114,12 +149,21 @@ function partsOf(json: string): readonly Part[] | undefined {
     if (colon !== undefined) continue;
     const text = String(JSON.parse(token));
     if (!text.startsWith("$")) continue;
-    const name = placeholders.find((placeholder) => `$${placeholder}` === text);
-    if (name === undefined && !text.startsWith("$$")) return undefined;
-    parts.push(json.slice(from, index), name === undefined ? JSON.stringify(text.slice(1)) : { name });
+    const part = text.startsWith("$$") ? JSON.stringify(text.slice(1)) : placeholderOf(text);
+    if (part === undefined) return undefined;
+    parts.push(json.slice(from, index), part);
     from = index + token.length;
   }
   return [...parts, json.slice(from)];
+}
+
+/** A pointer into the values: `$input/customer/id` is `/input/customer/id`. */
+function placeholderOf(text: string): JsonPointer | undefined {
+  if (!isShort(text)) return undefined;
+  const pointer = readJsonPointer(`/${text.slice(1)}`);
+  const [name, ...inside] = pointer?.steps ?? [];
+  const isKnown = valueNames.some((known) => known === name) && (name === "input" || inside.length === 0);
+  return isKnown ? pointer : undefined;
 }
 
 /** Every string of valid JSON; with the colon behind it, where it is the name of a member. */

@@ -26,6 +26,7 @@ export interface BackendOptions {
   readonly tls?: boolean;
   readonly request?: string | false;
   readonly textAt?: string | false;
+  readonly outputAt?: string | false;
   readonly streamTextAt?: string | false;
   readonly streamEvent?: string | false;
 }
@@ -41,6 +42,10 @@ export function addBackendOptions(command: Command): Command {
       "--text-at <pointer>",
       "http: where the text stands in an answer, like /choices/0/message/content",
     )
+    .option(
+      "--output-at <pointer>",
+      "http: where the output as JSON stands in an answer, like /data; '' for the whole answer",
+    )
     .option("--stream-text-at <pointer>", "http: where it stands in each message of a stream")
     .option("--stream-event <member=value>", "http: which messages of a stream have text, like event=token");
 }
@@ -52,6 +57,7 @@ export function addBackendClearing(command: Command): Command {
     .option("--no-tls", "grpc: use no TLS")
     .option("--no-request", "http: send Keyrun's own JSON again")
     .option("--no-text-at", "http: read the member text of an answer again")
+    .option("--no-output-at", "http: read no JSON from an answer again")
     .option("--no-stream-text-at", "http: read the messages of a stream as a whole answer")
     .option("--no-stream-event", "http: every message of a stream may have text");
 }
@@ -82,7 +88,15 @@ function namesHttp(options: BackendOptions): boolean {
   return options.headers === false || httpOptions.some((name) => options[name] !== undefined);
 }
 
-const httpOptions = ["url", "header", "request", "textAt", "streamTextAt", "streamEvent"] as const;
+const httpOptions = [
+  "url",
+  "header",
+  "request",
+  "textAt",
+  "outputAt",
+  "streamTextAt",
+  "streamEvent",
+] as const;
 
 /**
  * The backend that the options describe. What they leave out stays as in `before`, if that is of
@@ -96,7 +110,9 @@ export function readBackend(
   const { url, header, headers, target, tls } = options;
   const kind = options.backend ?? kindOf(before);
   if (kind !== "http" && namesHttp(options)) {
-    throw wrongUse("--url, --header, --request and what says where the text stands are for --backend http.");
+    throw wrongUse(
+      "--url, --header, --request and what says where the output stands are for --backend http.",
+    );
   }
   if (kind !== "grpc" && (target !== undefined || tls !== undefined)) {
     throw wrongUse("--target and --tls are for --backend grpc.");
@@ -107,6 +123,8 @@ export function readBackend(
     const kept = url === undefined ? (before.http?.headers ?? []) : [];
     const all = { url, headers: headers === false ? [] : header && merged(kept, header.map(readHeader)) };
     const http = { ...before.http, ...withoutAbsent(all), ...readTemplate(options, world) };
+    // An empty pointer is the whole answer, so this field alone is cleared by its absence.
+    if (options.outputAt === false) delete http.outputAt;
     if (http.url === undefined) throw wrongUse("--backend http needs --url, where to POST.");
     return { http };
   }
@@ -136,10 +154,11 @@ function merged<Header extends { name?: string }>(
 
 /** The fields of the template that the options name; an empty one is cleared. */
 function readTemplate(options: BackendOptions, world: SettingsWorld) {
-  const { request, textAt, streamTextAt, streamEvent } = options;
+  const { request, textAt, outputAt, streamTextAt, streamEvent } = options;
   return withoutAbsent({
     request: request ? readRequest(request, world) : cleared(request),
     textAt: cleared(textAt),
+    outputAt: outputAt === false ? undefined : outputAt,
     streamTextAt: cleared(streamTextAt),
     streamEvent: cleared(streamEvent),
   });
@@ -161,10 +180,11 @@ function readRequest(text: string, { readFile }: SettingsWorld): string {
 
 /** The lines of `apps show`. Only white space between values of JSON can hold a line break. */
 export function templateLines(http: HttpBackendJson = {}): [string, string][] {
-  const { request = "", textAt = "", streamTextAt = "", streamEvent = "" } = http;
+  const { request = "", textAt = "", outputAt, streamTextAt = "", streamEvent = "" } = http;
   const lines: [string, string][] = [
     ["request", request.replace(/\s*[\r\n]\s*/g, " ")],
     ["text at", textAt],
+    ["output at", outputAt === "" ? "the whole answer" : (outputAt ?? "")],
     ["stream text at", streamTextAt],
     ["stream event", streamEvent],
   ];

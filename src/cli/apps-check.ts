@@ -5,7 +5,8 @@
 import type { CheckAppResponseJson } from "#gen/keyrun/v1/app_service_pb.ts";
 import { programName } from "../base/program.ts";
 import { bounds } from "../bounds.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection, SettingsWorld } from "./connection.ts";
+import { readInputFile } from "./input-file.ts";
 import { printFields } from "./table.ts";
 import { answer, type JsonOption, type Terminal } from "./terminal.ts";
 
@@ -13,16 +14,24 @@ import { answer, type JsonOption, type Terminal } from "./terminal.ts";
 export async function checkApp(
   terminal: Terminal,
   appId: string,
-  { text, ...options }: JsonOption & { readonly text: string },
+  { text, input: file, world, ...options }: CheckOptions & { readonly world: SettingsWorld },
 ): Promise<void> {
+  const input = file === undefined ? undefined : JSON.parse(await readInputFile(terminal, world, file));
+  const sent =
+    input === undefined ? { text: text ?? "hello" } : { input, ...(text !== undefined && { text }) };
   const { apps } = await terminal.server();
   // The server answers when the app's own timeout is over.
-  const message = await apps.checkApp({ appId, text }, bounds.appTimeoutMsMax + answerMsMax);
+  const message = await apps.checkApp({ appId, ...sent }, bounds.appTimeoutMsMax + answerMsMax);
   terminal.endWith(message.succeeded ? 0 : 1);
   await answer(terminal, options, message, () => printFields(terminal, fieldsOf(appId, message)));
 }
 
 const answerMsMax = 10_000;
+
+export interface CheckOptions extends JsonOption {
+  readonly text?: string;
+  readonly input?: string;
+}
 
 function fieldsOf(appId: string, message: CheckAppResponseJson): [string, string | undefined][] {
   const { succeeded, reason = "", sent, status, mediaType, body, output, problem, advice } = message;
@@ -33,7 +42,7 @@ function fieldsOf(appId: string, message: CheckAppResponseJson): [string, string
     ["sent", sent || undefined],
     ["answered", [status, mediaType].filter(Boolean).join(" ") || undefined],
     ["body", body || undefined],
-    ["text", succeeded ? (output ?? "") : undefined],
+    ["output", succeeded ? (output ?? "") : undefined],
     ["problem", problem || undefined],
     ["to do", advice || undefined],
   ];

@@ -14,6 +14,7 @@ import {
   templateLines,
   withoutAbsent,
 } from "./app-backend.ts";
+import type { CheckOptions } from "./apps-check.ts";
 import { programName } from "./called.ts";
 import { append, commandGroup, rpcCommand, withConfirmation } from "./command-words.ts";
 import type { Connection, SettingsWorld } from "./connection.ts";
@@ -89,10 +90,11 @@ export function addAppCommands(program: Command, terminal: Terminal, world: Sett
     examples: ["apps check shout", "apps check shout --text 'What is 2 + 2?' --json"],
   })
     .argument("<app_id>", "the app")
-    .option("--text <text>", "what to send", "hello")
-    .action(async (appId: string, options: JsonOption & { readonly text: string }) => {
+    .option("--text <text>", "what to send (default: hello, and none with --input)")
+    .option("--input <file>", "a JSON object to send; - is standard input")
+    .action(async (appId: string, options: CheckOptions) => {
       const { checkApp } = await import("./apps-check.ts");
-      await checkApp(terminal, appId, options);
+      await checkApp(terminal, appId, { ...options, world });
     });
 
   const deletion = rpcCommand(apps, "delete", {

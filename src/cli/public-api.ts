@@ -29,7 +29,8 @@ export interface ApiRequest {
   /** From `/api/` on. */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: object;
+  /** JSON, as it is sent. */
+  readonly body?: string;
   /** How long Keyrun may wait before it answers; not at all where it is absent. */
   readonly waitMs?: number;
 }
@@ -71,7 +72,6 @@ export function openPublicApi(world: SettingsWorld, { answerMsMax, streamMsMax }
    * may take 10. Follows no redirect: a run would be sent twice, and the key to somebody else.
    */
   async function send({ method, path, headers, body }: ApiRequest, silenceMsMax: number) {
-    const text = body === undefined ? undefined : JSON.stringify(body);
     const sent = request(url + path, {
       method,
       // A connection of its own, which is closed with the answer.
@@ -79,9 +79,9 @@ export function openPublicApi(world: SettingsWorld, { answerMsMax, streamMsMax }
       timeout: silenceMsMax,
       headers: {
         authorization: `Bearer ${key}`,
-        ...(text !== undefined && {
+        ...(body !== undefined && {
           "content-type": "application/json",
-          "content-length": Buffer.byteLength(text),
+          "content-length": Buffer.byteLength(body),
         }),
         ...headers,
       },
@@ -91,7 +91,7 @@ export function openPublicApi(world: SettingsWorld, { answerMsMax, streamMsMax }
       state.isLate = true;
       sent.destroy();
     });
-    sent.end(text);
+    sent.end(body);
     try {
       const [response]: IncomingMessage[] = await once(sent, "response");
       // The error of a connection that breaks from here on reaches the reader of the response.

@@ -3,12 +3,14 @@
  * are clients of the public listener, where the other commands are those of the internal one.
  */
 
-import type { Command } from "commander";
+import type { JsonValue } from "@bufbuild/protobuf";
+import { type Command, Option } from "commander";
 import type { RunJson } from "#gen/keyrun/v1/run_pb.ts";
 import type { RunAppResponseJson } from "#gen/keyrun/v1/run_service_pb.ts";
 import { programName } from "./called.ts";
 import { type CommandWords, commandGroup, rpcCommand } from "./command-words.ts";
-import { wrongUse } from "./failures.ts";
+import { CommandFailure, wrongUse } from "./failures.ts";
+import { inputBytesMax, readInputFile } from "./input-file.ts";
 import { wholeList } from "./lists.ts";
 import { type Column, printTable, timeCell, timeWords } from "./table.ts";
 import { answer, type CliWorld, type JsonOption, printableJson, type Terminal } from "./terminal.ts";
@@ -16,16 +18,19 @@ import { answer, type CliWorld, type JsonOption, printableJson, type Terminal } 
 /** `run`, `runs list | show | cancel` and `limit`. */
 export function addRunCommands(program: Command, terminal: Terminal, world: CliWorld): void {
   keyCommand(program, "run", {
-    does: "Run an app, and print its text.",
+    does: "Run an app, and print its text, or its JSON where it gives no text.",
     examples: [
       "run echo hello",
       "run echo - < question.txt",
       "run echo --stream hello",
       "run echo --background hello",
+      "run echo --input order.json --output json",
     ],
   })
     .argument("<app_id>", "the app")
     .argument("[text]", "the app's input; without it, or with -, standard input, as it is")
+    .option("--input <file>", "the app's input as a JSON object; - is standard input. Then no text is needed")
+    .addOption(outputOption())
     .option("--stream", "print the text piece by piece, as it comes; with --json, a message a line")
     .option("--background", "don't wait: print the run's id, for `runs show`")
     .option("--idempotency-key <key>", "your own name of the run: with it, a repeat starts no second one")
@@ -47,10 +52,11 @@ export function addRunCommands(program: Command, terminal: Terminal, world: CliW
     .action((options: ListOptions) => listRuns(terminal, world, options));
 
   keyCommand(runs, "show", {
-    does: "Print the text of a run. Exit 0: it succeeded, 1: it failed or was cancelled, 3: it goes on.",
+    does: "Print the text of a run, or its JSON where it has no text. Exit 0: it succeeded, 1: it failed or was cancelled, 3: it goes on.",
     examples: [`runs show ${runIdExample}`, `runs show ${runIdExample} --wait 30s`],
   })
     .argument("<run_id>", "the run")
+    .addOption(outputOption())
     .option("--wait <time>", `wait for its end, from 1s to ${waitSecondsMax}s`)
     .action((runId: string, options: ShowOptions) => showRun(terminal, world, { ...options, runId }));
 
@@ -82,7 +88,32 @@ async function open(world: CliWorld) {
   return { accepted, runWaitMs, api: openPublicApi(world) };
 }
 
-interface RunOptions extends JsonOption {
+function outputOption(): Option {
+  return new Option("--output <form>", "print the app's output as JSON alone").choices(["json"]);
+}
+
+interface OutputOption extends JsonOption {
+  readonly output?: "json";
+}
+
+interface Output {
+  readonly text?: string;
+  readonly output?: JsonValue;
+}
+
+/** What is printed of an output: the text, or the JSON where there is none or it was asked for. */
+function printable({ text, output }: Output, asked: OutputOption): string {
+  if (text !== undefined && asked.output === undefined) return text;
+  if (output !== undefined) return `${printableJson(output)}\n`;
+  throw new CommandFailure("The app gave a text and no JSON: leave out --output.");
+}
+
+function refuseTwoForms({ json, output }: OutputOption): void {
+  if (json && output !== undefined) throw wrongUse("Give --json or --output, not both.");
+}
+
+interface RunOptions extends OutputOption {
+  readonly input?: string;
   readonly stream?: boolean;
   readonly background?: boolean;
   readonly idempotencyKey?: string;
@@ -95,6 +126,10 @@ interface RunCall extends RunOptions {
 
 async function runApp(terminal: Terminal, world: CliWorld, call: RunCall): Promise<void> {
   const { stream, background, idempotencyKey } = call;
+  refuseTwoForms(call);
+  if (background && call.output !== undefined) {
+    throw wrongUse("A run in the background prints its id: give --output to `runs show`.");
+  }
   if (stream && background) throw wrongUse("Give --stream or --background, not both.");
   if (stream && idempotencyKey !== undefined) throw wrongUse("A stream takes no --idempotency-key.");
   if (idempotencyKey !== undefined && !/^[!-~]{1,255}$/.test(idempotencyKey)) {
@@ -106,7 +141,7 @@ async function runApp(terminal: Terminal, world: CliWorld, call: RunCall): Promi
   const request = {
     method: "POST",
     path: `/api/apps/${call.appId}/${stream ? "stream" : "run"}`,
-    body: { text: await readInput(terminal, world, call.text) },
+    body: await bodyOf(terminal, world, call),
     headers: {
       ...(background && { prefer: "respond-async" }),
       ...(idempotencyKey !== undefined && { "idempotency-key": idempotencyKey }),
@@ -116,10 +151,18 @@ async function runApp(terminal: Terminal, world: CliWorld, call: RunCall): Promi
   if (stream) return printStream(terminal, api.stream(request), call);
   const { status, message } = accepted(await api.ask(request));
   if (status === 202) return answer(terminal, call, message, () => printStarted(terminal, message));
-  const { text = "" }: RunAppResponseJson = message;
-  await answer(terminal, call, message, () => terminal.writeText([text]));
+  const output: RunAppResponseJson = message;
+  await answer(terminal, call, message, () => terminal.writeText([printable(output, call)]));
   // A repeat of a run that has ended, or a Keyrun that keeps no runs.
-  if (background) terminal.note("It has ended: this is its text, and nothing goes on in the background.");
+  if (background) terminal.note("It has ended: this is its output, and nothing goes on in the background.");
+}
+
+/** The body of the request: the input is sent as it is written. */
+async function bodyOf(terminal: Terminal, world: CliWorld, { text, input }: RunCall): Promise<string> {
+  if (input === undefined) return JSON.stringify({ text: await readInput(terminal, world, text) });
+  if (text === "-" && input === "-") throw wrongUse("Only one of <text> and --input can be standard input.");
+  const given = text === undefined ? "" : `"text":${JSON.stringify(await readInput(terminal, world, text))},`;
+  return `{${given}"input":${await readInputFile(terminal, world, input)}}`;
 }
 
 /** The text that the command was given, or standard input. */
@@ -129,23 +172,31 @@ async function readInput(terminal: Terminal, { stdin }: CliWorld, text: string |
   if (text === undefined && stdin.isTTY) {
     throw wrongUse("Say what to send: a text, or - to type it here until Ctrl-D.");
   }
-  return terminal.readText(textBytesMax);
+  return terminal.readText(inputBytesMax);
 }
-
-/** The most that KEYRUN_BODY_BYTES_MAX may be. */
-const textBytesMax = 16 * 1024 * 1024;
 
 interface StreamMessage {
   readonly delta?: { readonly text?: string };
+  readonly output?: JsonValue;
 }
 
 async function printStream(
   terminal: Terminal,
   messages: AsyncIterable<StreamMessage>,
-  { json }: JsonOption,
+  options: OutputOption,
 ): Promise<void> {
   async function* pieces() {
-    for await (const message of messages) yield json ? `${printableJson(message, 0)}\n` : message.delta?.text;
+    let hasText = false;
+    let output: JsonValue | undefined;
+    for await (const message of messages) {
+      if (options.json) yield `${printableJson(message, 0)}\n`;
+      else if (message.output !== undefined) output = message.output;
+      else if (message.delta && !options.output) {
+        hasText = true;
+        yield message.delta.text;
+      }
+    }
+    if (!options.json && !hasText) yield printable(output === undefined ? { text: "" } : { output }, options);
   }
   await terminal.writeText(pieces());
 }
@@ -153,7 +204,7 @@ async function printStream(
 function printStarted(terminal: Terminal, { runId = "" }: RunJson): void {
   terminal.print(runId);
   terminal.note(
-    `It runs in the background. \`${programName} runs show ${runId} --wait 30s\` prints its text, and \`${programName} runs cancel ${runId}\` ends it.`,
+    `It runs in the background. \`${programName} runs show ${runId} --wait 30s\` prints its output, and \`${programName} runs cancel ${runId}\` ends it.`,
   );
 }
 
@@ -201,30 +252,35 @@ function stateWord({ state = "RUN_STATE_UNSPECIFIED" }: RunJson): string {
   return state.replace(/^RUN_STATE_/, "").toLowerCase();
 }
 
-interface ShowOptions extends JsonOption {
+interface ShowOptions extends OutputOption {
   readonly wait?: string;
 }
 
 async function showRun(
   terminal: Terminal,
   world: CliWorld,
-  { runId, wait, json }: ShowOptions & { readonly runId: string },
+  { runId, wait, ...options }: ShowOptions & { readonly runId: string },
 ): Promise<void> {
+  refuseTwoForms(options);
   const path = pathOf(runId);
   const waitSeconds = wait === undefined ? 0 : readWait(wait);
   const { api, accepted } = await open(world);
   const headers = waitSeconds === 0 ? {} : waitHeader(waitSeconds);
   const asked = { method: "GET", path, headers, waitMs: waitSeconds * 1_000 } as const;
   const run: RunJson = accepted(await api.ask(asked)).message;
-  terminal.endWith(run.state === running ? 3 : run.text === undefined ? 1 : 0);
-  await answer(terminal, { ...(json && { json }) }, run, () => printRun(terminal, run));
+  terminal.endWith(run.state === running ? 3 : hasOutput(run) ? 0 : 1);
+  await answer(terminal, options, run, () => printRun(terminal, run, options));
 }
 
-async function printRun(terminal: Terminal, run: RunJson): Promise<void> {
-  const { runId, text, error, createTime = "-", endTime = "-" } = run;
-  if (text !== undefined) return terminal.writeText([text]);
+function hasOutput({ text, output }: RunJson): boolean {
+  return text !== undefined || output !== undefined;
+}
+
+async function printRun(terminal: Terminal, run: RunJson, options: OutputOption): Promise<void> {
+  const { runId, error, createTime = "-", endTime = "-" } = run;
+  if (hasOutput(run)) return terminal.writeText([printable(run, options)]);
   if (run.state === running) return terminal.note(`Run ${runId} goes on, since ${timeWords(createTime)}.`);
-  const why = run.textDropped ? "Its text is not kept any more: newer ones took its room." : error?.message;
+  const why = run.textDropped ? "Its output is not kept any more: newer ones took its room." : error?.message;
   terminal.note(`Run ${runId} ${endWords(run)} at ${timeWords(endTime)}. ${why ?? ""}`.trim());
 }
 
@@ -239,7 +295,7 @@ async function cancelRun(
 ): Promise<void> {
   const path = `${pathOf(runId)}/cancel`;
   const { api, accepted } = await open(world);
-  const run: RunJson = accepted(await api.ask({ method: "POST", path, body: {} })).message;
+  const run: RunJson = accepted(await api.ask({ method: "POST", path, body: "{}" })).message;
   // One that had ended before keeps its end.
   await answer(terminal, options, run, () =>
     terminal.print(`Run ${runId} ${endWords(run)} at ${timeWords(run.endTime ?? "-")}.`),

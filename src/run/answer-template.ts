@@ -1,68 +1,90 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import type { TemplateRecord } from "../apps/app-store.ts";
+import { type JsonPointer, memberOf, readJsonPointer, valueAt } from "../base/json-pointer.ts";
 import { appFailed, type RunOutput } from "./runner.ts";
-import { errorOfApp, type MessageReader, messageIn, partIn } from "./stream/piece-decoder.ts";
+import { errorOfApp, type MessageReader, messageIn, outputIn, partIn } from "./stream/piece-decoder.ts";
 
 /**
- * Finds the text in the answers of an app with a format of its own, by the pointers of its
+ * Finds text and JSON in the answers of an app with a format of its own, by the pointers of its
  * template. What it refuses with APP_FAILED names the pointer that missed, and no word of the app.
  */
 export class AnswerTemplate {
-  readonly #whole: Pointer;
-  readonly #part: Pointer;
+  /** To the text of a whole answer, and of a message of a stream; undefined where none is read. */
+  readonly #whole: JsonPointer | undefined;
+  readonly #part: JsonPointer | undefined;
+  /** To the JSON; undefined where none is read. */
+  readonly #output: JsonPointer | undefined;
   /** The member and its value in the messages that have text; undefined where all have. */
   readonly #event: readonly [string, string] | undefined;
 
-  constructor({ textAt, streamTextAt, streamEvent }: TemplateRecord) {
-    this.#whole = readPointer(textAt || "/text");
-    this.#part = streamTextAt === "" ? this.#whole : readPointer(streamTextAt);
+  constructor({ textAt, outputAt, streamTextAt, streamEvent }: TemplateRecord) {
+    this.#output = outputAt === undefined ? undefined : pointerTo(outputAt);
+    const defaultAt = this.#output ? "" : "/text";
+    this.#whole = pointerUnlessEmpty(textAt || defaultAt);
+    this.#part = pointerUnlessEmpty(streamTextAt) ?? this.#whole;
     const equals = streamEvent.indexOf("=");
     this.#event = equals < 0 ? undefined : [streamEvent.slice(0, equals), streamEvent.slice(equals + 1)];
   }
 
   /** What an answer must be, in words. */
   get wanted(): string {
-    return `It must be JSON with a string at ${this.#whole.at}`;
+    const text = this.#whole ? ` with a string at ${this.#whole.at}` : "";
+    return `It must be JSON${text}${this.#output?.at ? ` with a value at ${this.#output.at}` : ""}`;
   }
 
   /** What a whole answer gives, which was parsed from this JSON. */
-  readWhole(_json: string, answer: JsonValue): RunOutput {
-    const text = valueAt(answer, this.#whole);
-    if (typeof text === "string") return { text };
-    const type = text === null ? "null" : `of type ${typeof text}`;
-    const why = text === undefined ? `there is no ${missedIn(answer, this.#whole.at)}` : `it is ${type}`;
-    throw appFailed(`The answer has no string at ${this.#whole.at} (text_at): ${why}.`);
+  readWhole(json: string, answer: JsonValue): RunOutput {
+    const text = this.#whole && textIn(answer, this.#whole);
+    if (!this.#output) return { text };
+    const output = this.#valueIn(answer);
+    if (output !== undefined) return { text, output: this.#checked(json, output) };
+    const { at } = this.#output;
+    throw appFailed(`The answer has no value at ${at} (output_at): there is no ${missedIn(answer, at)}.`);
+  }
+
+  /** The JSON in a message. */
+  #valueIn = (message: JsonValue): JsonValue | undefined => {
+    // A part of JSON is JSON.
+    return this.#output && (valueAt(message, this.#output) as JsonValue | undefined);
+  };
+
+  #checked(json: string, output: JsonValue): JsonValue {
+    return outputIn(json, output, this.#valueIn);
   }
 
   /** The text of a message of a stream; undefined where it says nothing. */
-  #textOfPart(message: unknown): string | undefined {
+  #textOfPart(message: JsonValue): string | undefined {
     if (this.#event) {
       const [member, value] = this.#event;
       const event = memberOf(message, member);
       if (event === "error" && value !== "error") throw errorOfApp();
       if (event !== value) return undefined;
     }
-    const text = valueAt(message, this.#part);
+    const text = this.#part && valueAt(message, this.#part);
     return typeof text === "string" ? text : undefined;
   }
 
-  /** Reads the messages of one answer. */
+  /** Reads the messages of one answer. The output is that of the last message which has one. */
   messages(): MessageReader {
     let isDone = false;
     let hasText = false;
-    const end = () => {
-      if (hasText) return;
-      const event = this.#event ? ` and ${this.#event.join("=")} (stream_event)` : "";
-      throw appFailed(`No message of the stream has a string at ${this.#part.at} (stream_text_at)${event}.`);
+    let last: { readonly json: string; readonly output: JsonValue } | undefined;
+    const end = (): RunOutput => {
+      if (last) return { output: this.#checked(last.json, last.output) };
+      if (hasText) return {};
+      throw appFailed(this.#nothingFound());
     };
     return {
       readWhole: (json) => this.readWhole(json, messageIn(json)),
       readPart: (json) => {
         if (isDone) return {};
         isDone = json.trim() === "[DONE]";
-        if (isDone) end();
-        const text = isDone ? undefined : this.#textOfPart(partIn(json));
+        if (isDone) return end();
+        const message = partIn(json);
+        const text = this.#textOfPart(message);
+        const output = this.#valueIn(message);
         hasText ||= text !== undefined;
+        if (output !== undefined) last = { json, output };
         return { text };
       },
       end,
@@ -71,35 +93,37 @@ export class AnswerTemplate {
       },
     };
   }
+
+  #nothingFound(): string {
+    const event = this.#event ? ` and ${this.#event.join("=")} (stream_event)` : "";
+    const wanted = [
+      ...(this.#part ? [`a string at ${this.#part.at} (stream_text_at)${event}`] : []),
+      ...(this.#output ? [`a value at ${this.#output.at} (output_at)`] : []),
+    ];
+    return `No message of the stream has ${wanted.join(", or ")}.`;
+  }
 }
 
-interface Pointer {
-  readonly at: string;
-  readonly steps: readonly string[];
+function pointerUnlessEmpty(at: string): JsonPointer | undefined {
+  return at === "" ? undefined : pointerTo(at);
 }
 
-/** A JSON Pointer (RFC 6901). */
-function readPointer(at: string): Pointer {
-  const names = at.split("/").slice(1);
-  return { at, steps: names.map((name) => name.replaceAll("~1", "/").replaceAll("~0", "~")) };
+/** A pointer that has passed `readTemplate`. */
+function pointerTo(at: string): JsonPointer {
+  return readJsonPointer(at) ?? { at, steps: [] };
 }
 
-/** The value in JSON that a pointer leads to; undefined where there is none. */
-function valueAt(json: unknown, { steps }: Pointer): unknown {
-  return steps.reduce(memberOf, json);
+function textIn(answer: JsonValue, pointer: JsonPointer): string {
+  const text = valueAt(answer, pointer);
+  if (typeof text === "string") return text;
+  const type = text === null ? "null" : `of type ${typeof text}`;
+  const why = text === undefined ? `there is no ${missedIn(answer, pointer.at)}` : `it is ${type}`;
+  throw appFailed(`The answer has no string at ${pointer.at} (text_at): ${why}.`);
 }
-
-function memberOf(value: unknown, name: string): unknown {
-  if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
-  if (Array.isArray(value) && !arrayIndex.test(name)) return undefined;
-  return Reflect.get(value, name);
-}
-
-const arrayIndex = /^(?:0|[1-9]\d*)$/;
 
 /** The shortest beginning of the pointer that leads to nothing. */
 function missedIn(answer: unknown, pointer: string): string {
   const names = pointer.split("/");
   const begins = names.map((_, index) => names.slice(0, index + 1).join("/"));
-  return begins.find((begin) => valueAt(answer, readPointer(begin)) === undefined) ?? pointer;
+  return begins.find((begin) => valueAt(answer, pointerTo(begin)) === undefined) ?? pointer;
 }

@@ -112,7 +112,7 @@ const rows: readonly Row[] = [
     fits: (finding) =>
       hasTemplate(finding) && failedBy(/^(?:A message|The answer|No message of the stream) /)(finding),
     words:
-      "Compare what came with the pointers of the app's template, and change these: apps update, --request, --text-at, --stream-text-at and --stream-event.",
+      "Compare what came with the pointers of the app's template, and change these: apps update, --request, --text-at, --output-at, --stream-text-at and --stream-event.",
   },
   {
     fits: (finding) => finding.seen.isStream && failedBy(/^(?:A message|The answer) is not /)(finding),

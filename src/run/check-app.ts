@@ -8,7 +8,7 @@ import { Refusal } from "../refusal/refusal.ts";
 import type { AppRunner } from "./app-runner.ts";
 import { createCleanWords } from "./app-words.ts";
 import { adviceFor } from "./check-advice.ts";
-import type { Run, RunOutput } from "./runner.ts";
+import { type Run, type RunOutput, readInput } from "./runner.ts";
 import { SeenAnswer } from "./seen-answer.ts";
 
 /**
@@ -26,13 +26,15 @@ export function createCheckApp(parts: {
   return async (request, call) => {
     const appId = readResourceId(request.appId, "app_id");
     const app = (await parts.apps.find(appId)) ?? missingApp(appId);
+    const text = request.text ?? (request.input ? undefined : "");
+    const input = request.connectOnly ? {} : readInput(app, { ...request, text }, call);
     const seen = new SeenAnswer();
     const run: Run = {
       runId: parts.newRunId(),
       teamId: "",
       keyId: "",
       app,
-      text: request.text,
+      ...input,
       reservation: call.http.reservation,
       requestId: call.http.requestId,
       answered: (status) => seen.answered(status),

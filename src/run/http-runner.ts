@@ -195,8 +195,8 @@ function ownBody({ runId, teamId, app, keyId, text, input }: Run): string {
 
 function templateBody(request: string): Target["bodyOf"] {
   const write = compileRequest(request);
-  return ({ runId, teamId, app, keyId, text = "" }, isStreamed) =>
-    write({ runId, teamId, appId: app.id, keyId, text, stream: isStreamed });
+  return ({ runId, teamId, app, keyId, text, input }, isStreamed) =>
+    write({ runId, teamId, appId: app.id, keyId, text, input, stream: isStreamed });
 }
 
 /**

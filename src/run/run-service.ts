@@ -87,7 +87,7 @@ export function createRunService(
   return {
     async runApp(request, call) {
       const app = await findApp(request.appId, call);
-      return withApp(app, answer(app, readInput(request, call), call));
+      return withApp(app, answer(app, readInput(app, request, call), call));
     },
     async *streamApp(request, call) {
       const app = await findApp(request.appId, call);
@@ -97,13 +97,13 @@ export function createRunService(
         await parts.checkKey(key.keyId);
         await parts.findRunnableApp(key, app.id);
       };
-      yield* appStream(parts, begin(app, readInput(request, call), call), checkRight);
+      yield* appStream(parts, begin(app, readInput(app, request, call), call), checkRight);
     },
     async startRun(request, call) {
       const waitMs = readWait(request.wait);
       const app = await findApp(request.appId, call);
       return {
-        run: await withApp(app, parts.kept.start({ app, ...readInput(request, call), waitMs }, call)),
+        run: await withApp(app, parts.kept.start({ app, ...readInput(app, request, call), waitMs }, call)),
       };
     },
     offersBackground: parts.kept.isOffered,

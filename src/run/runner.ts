@@ -7,6 +7,7 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { RunAppRequest } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { AppRecord, BackendRecord } from "../apps/app-store.ts";
+import { checkTemplateInput } from "../apps/app-template.ts";
 import { mayRunApp } from "../auth/key-evidence.ts";
 import type { Call, KeyPrincipal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
@@ -59,16 +60,21 @@ export function guardIsNotRun(): Refusal {
 }
 
 /**
- * Returns the input of a request, which must have one, and reserves for it: that of a compressed
- * body is longer than the body, for which the request has reserved. Throws INVALID_ARGUMENT, and
- * OVERLOADED.
+ * Returns the input of a request, which must have what the app is sent, and reserves for it: that
+ * of a compressed body is longer than the body, for which the request has reserved. Throws
+ * INVALID_ARGUMENT, and OVERLOADED.
  */
-export function readInput({ text, input }: Pick<RunAppRequest, "text" | "input">, { http }: Call): RunInput {
+export function readInput(
+  { backend }: AppRecord,
+  { text, input }: Pick<RunAppRequest, "text" | "input">,
+  { http }: Pick<Call, "http">,
+): RunInput {
   if (text === undefined && input === undefined) {
     const problem = "text or input is required: a string, which may be empty, or a JSON object.";
     throw fail("INVALID_ARGUMENT", { param: "text", problem });
   }
   if (input !== undefined) checkInput(input);
+  if (backend.kind === "http" && backend.template) checkTemplateInput(backend.template, { text, input });
   if (!http.reservation.reserveUpTo(inputCharacters({ text, input }))) throw overloaded();
   return { text, input };
 }

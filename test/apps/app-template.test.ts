@@ -36,7 +36,13 @@ test("an app without these fields has no template, and one with any has them as 
   expect(read(none)).toBeUndefined();
   const request = ' {"b": 1.0, "a": [12345678901234567890, "$text"], "a": null}\n';
   expect(read({ request })).toEqual({ ...none, request });
-  const others = { textAt: "/a~1b/0/~0", streamTextAt: "//x", streamEvent: "event=a=b ☀" };
+  expect(read({ outputAt: "" })).toEqual({ ...none, outputAt: "" });
+  const others = {
+    textAt: "/a~1b/0/~0",
+    outputAt: "/__proto__/",
+    streamTextAt: "//x",
+    streamEvent: "event=a=b ☀",
+  };
   expect(read(others)).toEqual({ ...none, ...others });
 });
 
@@ -60,23 +66,24 @@ describe("the request", () => {
     });
   });
 
-  test.each(["$wrod", "$", "$Text", "$text ", "$textual", "$input", "$input/customer/id", "\\u0024wrod"])(
-    'a string "%s" is refused, with the placeholders that there are',
-    (text) => {
-      expect(refused({ request: `{"a":[{"b":"${text}"}]}` })).toEqual({
-        param: "request",
-        message:
-          "app.backend.http.request has a string that begins with $ and is none of $text, $runId, $teamId, $keyId, $appId, $stream. Begin it with $$ for a dollar.",
-      });
-    },
-  );
-
-  test("the text stands in it eight times at most, so that a run has a bound", () => {
-    const texts = (count: number) => JSON.stringify(Array(count).fill("$text"));
-    expect(read({ request: texts(8) })).toBeDefined();
-    expect(refused({ request: texts(9) })).toEqual({
+  test.each([
+    ...["$wrod", "$", "$Text", "$text ", "$textual", "$text/a", "\\u0024wrod", "$input.a", "$inputs/a"],
+    ...["$input~1a", "$input/a~", "$input/~2", `$input/${"a".repeat(256)}`, "$runId/0", "$input/\\ud83d"],
+  ])('a string "%s" is refused, with the placeholders that there are', (text) => {
+    expect(refused({ request: `{"a":[{"b":"${text}"}]}` })).toEqual({
       param: "request",
-      message: "app.backend.http.request may have $text at most 8 times.",
+      message:
+        "app.backend.http.request has a string that begins with $ and is none of $text, $input, $runId, $teamId, $keyId, $appId, $stream, and no part of the input like $input/customer/id. Begin it with $$ for a dollar.",
+    });
+  });
+
+  test("the text and parts of the input stand in it 16 times at most, so that a run has a bound", () => {
+    const inputs = (count: number) =>
+      JSON.stringify(Array.from({ length: count }, (_, at) => ["$text", "$input", `$input/${at}`][at % 3]));
+    expect(read({ request: `[${inputs(16)},${JSON.stringify(Array(99).fill("$appId"))}]` })).toBeDefined();
+    expect(refused({ request: inputs(17) })).toEqual({
+      param: "request",
+      message: "app.backend.http.request may have $text and parts of $input at most 16 times.",
     });
   });
 });
@@ -86,6 +93,7 @@ test.each(["text", "a/b", "#/text", " /text", "/a~", "/a~2b", `/${"a".repeat(256
   (pointer) => {
     for (const [field, fields] of [
       ["text_at", { textAt: pointer }],
+      ["output_at", { outputAt: pointer }],
       ["stream_text_at", { streamTextAt: pointer }],
     ] as const) {
       const { param, message } = refused(fields);
@@ -109,6 +117,7 @@ test.each(["event", "=token", "event=", `e=${"a".repeat(255)}`, "e=\ud83d"])(
 describe("what is sent", () => {
   const values = {
     text: 'say "hi" \\ $runId\n\u2028☀',
+    input: JSON.parse('{"a/b":{"~":["$text",{"":1.5}]},"":null,"__proto__":{"constructor":"own"}}'),
     runId: "run_1",
     teamId: "demo",
     keyId: "k",
@@ -123,6 +132,17 @@ describe("what is sent", () => {
     ).toEqual([values.text, "run_1", "demo", "k", "shout", true, values.text]);
     expect(sent('"$stream"')).toBe("true");
     expect(sent('"no placeholder"')).toBe('"no placeholder"');
+  });
+
+  test.each([
+    ["$input", values.input],
+    ["$input/a~1b/~0/0", "$text"],
+    ["$input/a~1b/~0/1/", 1.5],
+    ["$input/", null],
+    ["$input/__proto__/constructor", "own"],
+    ["\\u0024input/a~1b", { "~": ["$text", { "": 1.5 }] }],
+  ])("%s stands for this part of the input", (placeholder, value) => {
+    expect(JSON.parse(sent(`[{"at": "${placeholder}"}]`))).toEqual([{ at: value }]);
   });
 
   test("nothing is put into other strings or names, and two dollars are one", () => {

@@ -75,6 +75,7 @@ test.each<[string[], object]>([
     { backend: { http: { ...noTemplate, url, headers, request: '{"a":"$text"}' } } },
   ],
   [["--text-at", "/a"], { backend: { http: { ...noTemplate, url, headers, textAt: "/a" } } }],
+  [["--output-at", ""], { backend: { http: { ...noTemplate, url, headers, outputAt: "" } } }],
   [
     ["--stream-text-at", "/a/b"],
     { backend: { http: { ...noTemplate, url, headers, streamTextAt: "/a/b" } } },
@@ -137,16 +138,26 @@ test("each field of a template is set, shown, kept and cleared by itself, and on
   const file = join(keyrun.config.dataDir, "request.json");
   await writeFile(file, '{\n  "a b": "$text",\n  "n": 1.0\n}\n');
   const request = '{\n  "a b": "$text",\n  "n": 1.0\n}';
-  const set = ["--text-at", "/a", "--stream-text-at", "/b", "--stream-event", "event=token"];
+  const set = [
+    "--text-at",
+    "/a",
+    "--output-at",
+    "/o",
+    "--stream-text-at",
+    "/b",
+    "--stream-event",
+    "event=token",
+  ];
   const at = ["--backend", "http", "--url", url];
   expect((await apps("create", "own", ...at, "--request", `@${file}`, ...set)).code).toBe(0);
-  const all = { request, textAt: "/a", streamTextAt: "/b", streamEvent: "event=token" };
+  const all = { request, textAt: "/a", outputAt: "/o", streamTextAt: "/b", streamEvent: "event=token" };
   const httpOf = async () => (await appOf("own")).backend.http;
   expect(await httpOf()).toEqual({ url, headers: [], ...all });
   expect((await apps("show", "own")).stdout).toContain(
     [
       'request             { "a b": "$text", "n": 1.0 }',
       "text at             /a",
+      "output at           /o",
       "stream text at      /b",
       "stream event        event=token",
       "timeout             30s",
@@ -154,18 +165,21 @@ test("each field of a template is set, shown, kept and cleared by itself, and on
   );
   expect((await apps("update", "own", "--url", `${url}/2`, "--header", "x-a: b")).code).toBe(0);
   expect(await httpOf()).toMatchObject(all);
-  const clears = ["--no-request", "--no-text-at", "--no-stream-text-at", "--no-stream-event"];
+  const others = ["--no-output-at", "--no-stream-text-at", "--no-stream-event"];
+  const clears = ["--no-request", "--no-text-at", ...others];
   for (const option of clears) expect((await apps("update", "own", option)).code).toBe(0);
   expect(await httpOf()).toMatchObject(noTemplate);
+  expect(await httpOf()).not.toHaveProperty("outputAt");
 });
 
 test.each([
   [["--request", "{"], "--request must be JSON"],
-  [["--request", '{"a":"$wrod"}'], "is none of $text, $runId, $teamId, $keyId, $appId, $stream"],
+  [["--request", '{"a":"$wrod"}'], "is none of $text, $input, $runId, $teamId, $keyId, $appId, $stream"],
   [["--request", "@/no/such/file"], "The file /no/such/file of --request can't be read."],
   [["--request", "@/dev/null"], "--request must be JSON"],
   [["--text-at", "choices"], "--text-at must be a JSON Pointer, which begins with a slash"],
   [["--stream-text-at", "a/b"], "--stream-text-at must be a JSON Pointer"],
+  [["--output-at", "data"], "--output-at must be a JSON Pointer"],
   [["--stream-event", "token"], "--stream-event must be member=value"],
 ])("apps update web %j is refused in words, and changes nothing", async (options, words) => {
   const { code, stdout, stderr } = await apps("update", "web", ...options);

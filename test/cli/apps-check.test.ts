@@ -1,4 +1,6 @@
+import { writeFileSync } from "node:fs";
 import type { RequestListener } from "node:http";
+import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { bodyOf, retryIn, serveGrpc, serveHttp } from "../harness/app-backends.ts";
@@ -288,7 +290,7 @@ test("apps check sends a real run with the app's headers, without key, limit or 
       'sent      {"runId":"run_1","teamId":"","appId":"web","keyId":"","text":"hi there"}',
       "answered  200",
       'body      {"text":"HI\\n there"}',
-      "text      HI  there",
+      "output    HI  there",
       "",
     ].join("\n"),
   );
@@ -369,4 +371,19 @@ test("an app that is not there is named, as elsewhere", async () => {
     stdout: "",
     stderr: "There is no app `webb`. Did you mean `web`? Apps: web.\n",
   });
+});
+
+test("apps check sends --input to an app whose template needs it, and says where it is missing", async () => {
+  answerRun = async (request, response) => response.end(JSON.stringify({ text: await bodyOf(request) }));
+  const backend = { url: http.backend.url, request: '{"id":"$input/customer/id","q":"$text"}' };
+  await keyrun.apps.deleteApp({ appId: "web" });
+  await keyrun.apps.createApp({ app: { id: "web", backend: { kind: { case: "http", value: backend } } } });
+  const file = join(keyrun.config.dataDir, "input.json");
+  writeFileSync(file, '{"customer":{"id":[7]}}');
+  const { code, sent } = await check("web", "--input", file, "--text", "hi");
+  expect({ code, sent }).toEqual({ code: 0, sent: '{"id":[7],"q":"hi"}' });
+  const without = await apps("check", "web");
+  expect(without).toMatchObject({ code: 2, stderr: expect.stringContaining("--input is required") });
+  const alone = await apps("check", "web", "--input", file);
+  expect(alone).toMatchObject({ code: 2, stderr: expect.stringContaining("--text is required") });
 });

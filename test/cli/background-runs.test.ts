@@ -77,7 +77,7 @@ test("run --background asks for it, prints the run's id alone, and says how to g
   expect(started).toEqual({
     code: 0,
     stdout: `${runId}\n`,
-    stderr: `It runs in the background. \`./keyrun runs show ${runId} --wait 30s\` prints its text, and \`./keyrun runs cancel ${runId}\` ends it.\n`,
+    stderr: `It runs in the background. \`./keyrun runs show ${runId} --wait 30s\` prints its output, and \`./keyrun runs cancel ${runId}\` ends it.\n`,
   });
   expect(asked).toEqual([
     {
@@ -102,7 +102,7 @@ test("run --background of what has ended by then prints the text, and says so", 
   expect(await run(["run", "echo", "--background", "x"])).toEqual({
     code: 0,
     stdout: "x",
-    stderr: "It has ended: this is its text, and nothing goes on in the background.\n",
+    stderr: "It has ended: this is its output, and nothing goes on in the background.\n",
   });
 });
 
@@ -112,6 +112,19 @@ test("runs show prints the text of a run that has succeeded, exactly", async () 
   answers[`GET /api/runs/${runId}`] = { body: { ...succeeded, text: "" } };
   expect(await run(["runs", "show", runId])).toEqual({ code: 0, stdout: "", stderr: "" });
   expect(asked).toMatchObject([{ call: `GET /api/runs/${runId}`, body: "" }, {}]);
+});
+
+test("runs show prints the JSON of a run without a text, and of any with --output json", async () => {
+  const output = { celsius: [21, null] };
+  const json = `${JSON.stringify(output, null, 2)}\n`;
+  const { text, ...alone } = { ...succeeded, output };
+  answers[`GET /api/runs/${runId}`] = { body: alone };
+  expect(await run(["runs", "show", runId])).toEqual({ code: 0, stdout: json, stderr: "" });
+  answers[`GET /api/runs/${runId}`] = { body: { ...alone, output: null } };
+  expect(await run(["runs", "show", runId])).toEqual({ code: 0, stdout: "null\n", stderr: "" });
+  answers[`GET /api/runs/${runId}`] = { body: { ...alone, text } };
+  expect((await run(["runs", "show", runId])).stdout).toBe(text);
+  expect((await run(["runs", "show", runId, "--output", "json"])).stdout).toBe(json);
 });
 
 test.each([
@@ -127,7 +140,7 @@ test.each([
     "lost its text",
     { ...ended, state: "RUN_STATE_SUCCEEDED", textDropped: true },
     1,
-    `Run ${runId} succeeded at 2026-01-02T03:14:05Z. Its text is not kept any more: newer ones took its room.\n`,
+    `Run ${runId} succeeded at 2026-01-02T03:14:05Z. Its output is not kept any more: newer ones took its room.\n`,
   ],
 ])("runs show tells a run that %s by its words and its exit status", async (_, body, code, stderr) => {
   answers[`GET /api/runs/${runId}`] = { body };

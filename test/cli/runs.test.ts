@@ -1,7 +1,9 @@
 import { once } from "node:events";
+import { writeFileSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { openPublicApi } from "#src/cli/public-api.ts";
 import { serveHttp } from "../harness/app-backends.ts";
 import { closedAtEnd } from "../harness/closed-at-end.ts";
@@ -44,6 +46,79 @@ test("run prints the app's text exactly, and nothing else", async () => {
     expect(await run(["run", "echo", text])).toEqual({ code: 0, stdout: text, stderr: "" });
     expect(await run(["run", "echo", "--stream", text])).toEqual({ code: 0, stdout: text, stderr: "" });
   }
+});
+
+describe("--input", () => {
+  const input = { city: "Oslo", at: [1.5, { __proto__: null, "": null }], c: "\u2028" };
+  const file = join(keyrun.config.dataDir, "in.json");
+
+  test("sends the object of a file or of standard input, whole, streamed, and with a text beside it", async () => {
+    const json = JSON.stringify(input);
+    writeFileSync(file, `\n ${json} \n`);
+    for (const options of [[], ["--stream"], ["--output", "json"], ["--stream", "--output", "json"]]) {
+      for (const from of [file, "-"]) {
+        const argv = ["run", "echo", "--input", from, ...options];
+        const { code, stdout, stderr } = await run(argv, { stdin: from === "-" ? [json] : [] });
+        expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+        expect(JSON.parse(stdout)).toEqual(input);
+      }
+    }
+    const both = ["run", "echo", "hi", "--input", file];
+    expect(await run(both)).toEqual({ code: 0, stdout: "hi", stderr: "" });
+    expect(await run([...both, "--stream"])).toMatchObject({ code: 0, stdout: "hi" });
+    for (const options of [
+      ["--output", "json"],
+      ["--stream", "--output", "json"],
+    ]) {
+      expect(JSON.parse((await run([...both, ...options])).stdout)).toEqual(input);
+    }
+    const whole = JSON.parse((await run([...both, "--json"])).stdout);
+    expect(whole).toMatchObject({ appId: "echo", text: "hi", output: input });
+  });
+
+  test.each([
+    ["", "holds no JSON: it is empty. Write an object there, such as {"],
+    ['{\n  "a": 1,\n}', "holds no JSON: see line 3 column 1. Write an object"],
+    ["secret-word", "holds no JSON. Write an object there"],
+    ["[1]", "holds no JSON object: put the input into one, such as {"],
+    ["null", "holds no JSON object"],
+  ])("with %j in the file is refused in words", async (json, words) => {
+    writeFileSync(file, json);
+    const { code, stdout, stderr } = await run(["run", "echo", "--input", file]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toContain(`The file ${file} of --input ${words}`);
+    expect(stderr).not.toContain("secret-word");
+  });
+
+  test("of a file that is not there, or of one standard input for two, is refused in words", async () => {
+    const absent = await run(["run", "echo", "--input", "none.json"]);
+    expect(absent).toMatchObject({ code: 2, stderr: expect.stringContaining("can't be read. With -") });
+    const twice = await run(["run", "echo", "-", "--input", "-"], { stdin: ["{}"] });
+    expect(twice).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("Only one of <text> and --input"),
+    });
+  });
+
+  test("--output json of an app that gave a text alone says so", async () => {
+    for (const options of [[], ["--stream"]]) {
+      const alone = await run(["run", "echo", "hi", "--output", "json", ...options]);
+      expect(alone).toEqual({
+        code: 1,
+        stdout: "",
+        stderr: "The app gave a text and no JSON: leave out --output.\n",
+      });
+    }
+  });
+
+  test.each([
+    [["--json", "--output", "json"], "Give --json or --output, not both."],
+    [["--background", "--output", "json"], "give --output to `runs show`"],
+  ])("run %j is wrong use", async (options, words) => {
+    const { code, stderr } = await run(["run", "echo", "hi", ...options]);
+    expect(code).toBe(2);
+    expect(stderr).toContain(words);
+  });
 });
 
 test("a terminal gets a line break after the text, and nothing that misleads its reader", async () => {
@@ -307,7 +382,7 @@ test("what falls silent is given up, in words", async () => {
   const times = { answerMsMax: 50, streamMsMax: 50 };
   const open = (url: string) =>
     openPublicApi({ env: { ...env, KEYRUN_URL: url }, readFile: () => "" }, times);
-  const request = { method: "POST", path: "/api/apps/echo/run", body: { text: "x" } } as const;
+  const request = { method: "POST", path: "/api/apps/echo/run", body: '{"text":"x"}' } as const;
   const late = /^Keyrun did not answer at \S+ in time: try again, or see its log\.$/;
   await expect(open(mute.url).ask(request)).rejects.toThrow(late);
   await expect(open(mute.url).stream(request).next()).rejects.toThrow(late);

@@ -17,6 +17,7 @@ export function appStoreContract(name: string, open: OpenStores): void {
       const template = {
         request: ' {"$where":"$text","n":1.0}\n',
         textAt: "/a.b/$set/~0",
+        outputAt: "",
         streamTextAt: "",
         streamEvent: "$event=$token",
       };

@@ -39,7 +39,13 @@ export async function writeEveryKind(
   }
   await stores.preview.set("ada@example.com", true);
   const headers = [{ name: "x-token", value: "a credential" }];
-  const template = { request: '{"a":"$text"}', textAt: "/a", streamTextAt: "", streamEvent: "b=c" };
+  const template = {
+    request: '{"a":"$text"}',
+    textAt: "/a",
+    outputAt: "/o",
+    streamTextAt: "",
+    streamEvent: "b=c",
+  };
   for (const id of appIds) {
     await stores.apps.insert(
       newAppOf({ id, backend: { kind: "http", url: "http://127.0.0.1:1/", headers, template } }),

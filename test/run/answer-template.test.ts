@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { BackendRecord, TemplateRecord } from "#src/apps/app-store.ts";
 import { refusalFrom } from "#src/refusal/refusal.ts";
+import type { StreamPiece } from "#src/run/runner.ts";
 import {
   appOn,
   bodyOf,
@@ -85,6 +86,93 @@ describe("a whole answer", () => {
     expect(causeOf(refusal)).toBe(
       "The answer is not JSON: it came as text/html. It must be JSON with a string at /a.",
     );
+  });
+});
+
+/** The outputs of a run and a stream of an app with this template, and why they failed. */
+async function outputs(type: string, body: string, template: Partial<TemplateRecord>) {
+  await using server = await answering(type, body);
+  await using runner = openAppRunner();
+  const app = withTemplate(server.backend, template);
+  const pieces: StreamPiece[] = [];
+  const read = async () => {
+    for await (const piece of runner.outputs.stream(runOf(app))) if (piece !== "") pieces.push(piece);
+  };
+  const failed = (thrown: unknown) => causeOf(refusalFrom(thrown));
+  return { run: await runner.outputs.run(runOf(app)).catch(failed), end: await read().catch(failed), pieces };
+}
+
+describe("output_at", () => {
+  const whole = '{"a":[{"b":{"x":[1.5,null]}}],"t":"hi","id":12345678901234567890}';
+  test.each([
+    ["/a/0/b", "/t", { text: "hi", output: { x: [1.5, null] } }],
+    ["/a/0/b/x/1", "/t", { text: "hi", output: null }],
+    ["/a/0", "", { output: { b: { x: [1.5, null] } } }],
+  ])("%s is the JSON of a whole answer, with text_at %j", async (outputAt, textAt, given) => {
+    const { run, end, pieces } = await outputs("application/json", whole, { outputAt, textAt });
+    expect({ run, end }).toEqual({ run: given, end: undefined });
+    expect(pieces).toEqual([...("text" in given ? [given.text] : []), { output: given.output }]);
+  });
+
+  test("that is empty is the whole answer, and then no text is read", async () => {
+    const { run } = await outputs("application/json", '{"text":"a","b":[]}', { outputAt: "" });
+    expect(run).toEqual({ output: { text: "a", b: [] } });
+    expect((await outputs("application/json", "[]", { outputAt: "" })).run).toEqual({ output: [] });
+  });
+
+  test.each([
+    ["/a/1", "/t", "The answer has no value at /a/1 (output_at): there is no /a/1."],
+    ["/a", "/x", "The answer has no string at /x (text_at): there is no /x."],
+    ["/id", "", "The app's `output` has a number that a double can't hold. Send it as a string."],
+    ["", "", "The app's `output` has a number that a double can't hold. Send it as a string."],
+  ])(
+    "%j is APP_FAILED where it, or text_at %j, misses, and the log says why",
+    async (outputAt, textAt, why) => {
+      expect(await outputs("application/json", whole, { outputAt, textAt })).toMatchObject({
+        run: why,
+        end: why,
+      });
+    },
+  );
+
+  const types = ["text/event-stream", "application/x-ndjson"] as const;
+  describe.each(types)("of a stream as %s", (type) => {
+    const body = (...messages: string[]) =>
+      type === types[0] ? sse(...messages) : `${messages.join("\n")}\n`;
+    const template = { outputAt: "/o", streamTextAt: "/d", streamEvent: "e=token" };
+
+    test("is the value in the last message that has one, whatever its event, and comes last", async () => {
+      for (const done of [[], ["[DONE]"]]) {
+        const messages = [
+          '{"e":"token","d":"a","o":1}',
+          '{"e":"end","o":[2]}',
+          '{"e":"token","d":"b"}',
+          ...done,
+        ];
+        const { run, end, pieces } = await outputs(type, body(...messages), template);
+        expect({ run, end }).toEqual({ run: { text: "ab", output: [2] }, end: undefined });
+        expect(pieces.filter((piece) => typeof piece === "string").join("")).toBe("ab");
+        expect(pieces.at(-1)).toEqual({ output: [2] });
+      }
+    });
+
+    test("may be without text, and text without it", async () => {
+      const only = await outputs(type, body('{"x":1}', '{"o":null}'), { outputAt: "/o" });
+      expect(only).toMatchObject({ run: { output: null }, pieces: [{ output: null }] });
+      expect((await outputs(type, body('{"e":"token","d":"a"}'), template)).run).toEqual({ text: "a" });
+    });
+
+    test("is APP_FAILED where neither is found, and where its value may not be passed on", async () => {
+      const text = "a string at /d (stream_text_at) and e=token (stream_event), or ";
+      const value = "a value at /o (output_at).";
+      const neither = await outputs(type, body("{}"), template);
+      expect(neither.run).toBe(`No message of the stream has ${text}${value}`);
+      expect(neither.end).toBe(neither.run);
+      const alone = await outputs(type, body("{}"), { outputAt: "/o" });
+      expect(alone.run).toBe(`No message of the stream has ${value}`);
+      const { end } = await outputs(type, body('{"o":12345678901234567890}'), template);
+      expect(end).toMatch(/^The app's `output` has a number/);
+    });
   });
 });
 

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file keyrun/v1/app.proto.
  */
 export const file_keyrun_v1_app: GenFile = /*@__PURE__*/
-  fileDesc("ChNrZXlydW4vdjEvYXBwLnByb3RvEglrZXlydW4udjEiqAIKA0FwcBIKCgJpZBgBIAEoCRIUCgxkaXNwbGF5X25hbWUYAiABKAkSJgoHYmFja2VuZBgDIAEoCzIVLmtleXJ1bi52MS5BcHBCYWNrZW5kEioKB3RpbWVvdXQYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEAoIdGVhbV9pZHMYBSADKAkSLwoLY3JlYXRlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDnN0cmVhbV90aW1lb3V0GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjUKEmJhY2tncm91bmRfdGltZW91dBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiK2AQoKQXBwQmFja2VuZBImCgRlY2hvGAEgASgLMhYua2V5cnVuLnYxLkVjaG9CYWNrZW5kSAASJgoEaHR0cBgCIAEoCzIWLmtleXJ1bi52MS5IdHRwQmFja2VuZEgAEiYKBGdycGMYAyABKAsyFi5rZXlydW4udjEuR3JwY0JhY2tlbmRIABIoCgVndWFyZBgEIAEoCzIXLmtleXJ1bi52MS5HdWFyZEJhY2tlbmRIAEIGCgRraW5kIg0KC0VjaG9CYWNrZW5kIpIBCgtIdHRwQmFja2VuZBILCgN1cmwYASABKAkSJgoHaGVhZGVycxgCIAMoCzIVLmtleXJ1bi52MS5IdHRwSGVhZGVyEg8KB3JlcXVlc3QYAyABKAkSDwoHdGV4dF9hdBgEIAEoCRIWCg5zdHJlYW1fdGV4dF9hdBgFIAEoCRIUCgxzdHJlYW1fZXZlbnQYBiABKAkiLgoKSHR0cEhlYWRlchIMCgRuYW1lGAEgASgJEhIKBXZhbHVlGAIgASgJQgOAAQEiKgoLR3JwY0JhY2tlbmQSDgoGdGFyZ2V0GAEgASgJEgsKA3RscxgCIAEoCCIOCgxHdWFyZEJhY2tlbmRiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("ChNrZXlydW4vdjEvYXBwLnByb3RvEglrZXlydW4udjEiqAIKA0FwcBIKCgJpZBgBIAEoCRIUCgxkaXNwbGF5X25hbWUYAiABKAkSJgoHYmFja2VuZBgDIAEoCzIVLmtleXJ1bi52MS5BcHBCYWNrZW5kEioKB3RpbWVvdXQYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEAoIdGVhbV9pZHMYBSADKAkSLwoLY3JlYXRlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDnN0cmVhbV90aW1lb3V0GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjUKEmJhY2tncm91bmRfdGltZW91dBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiK2AQoKQXBwQmFja2VuZBImCgRlY2hvGAEgASgLMhYua2V5cnVuLnYxLkVjaG9CYWNrZW5kSAASJgoEaHR0cBgCIAEoCzIWLmtleXJ1bi52MS5IdHRwQmFja2VuZEgAEiYKBGdycGMYAyABKAsyFi5rZXlydW4udjEuR3JwY0JhY2tlbmRIABIoCgVndWFyZBgEIAEoCzIXLmtleXJ1bi52MS5HdWFyZEJhY2tlbmRIAEIGCgRraW5kIg0KC0VjaG9CYWNrZW5kIrgBCgtIdHRwQmFja2VuZBILCgN1cmwYASABKAkSJgoHaGVhZGVycxgCIAMoCzIVLmtleXJ1bi52MS5IdHRwSGVhZGVyEg8KB3JlcXVlc3QYAyABKAkSDwoHdGV4dF9hdBgEIAEoCRIWCg5zdHJlYW1fdGV4dF9hdBgFIAEoCRIUCgxzdHJlYW1fZXZlbnQYBiABKAkSFgoJb3V0cHV0X2F0GAcgASgJSACIAQFCDAoKX291dHB1dF9hdCIuCgpIdHRwSGVhZGVyEgwKBG5hbWUYASABKAkSEgoFdmFsdWUYAiABKAlCA4ABASIqCgtHcnBjQmFja2VuZBIOCgZ0YXJnZXQYASABKAkSCwoDdGxzGAIgASgIIg4KDEd1YXJkQmFja2VuZGIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * An app that teams run, or a service that a proxy protects. Keyrun sends the
@@ -298,10 +298,11 @@ export type HttpBackend = Message<"keyrun.v1.HttpBackend"> & {
 
   /**
    * Optional. The body that is sent in place of Keyrun's own: JSON, at most 16
-   * KiB. A string that is `$text`, `$runId`, `$teamId`, `$keyId`, `$appId` or
-   * `$stream` stands for that value, `$text` at most 8 times. One that begins
-   * with `$$` begins with one dollar. It is shown, so secrets belong into headers.
-   * Example: "{\"prompt\":\"$text\"}".
+   * KiB. A string that is `$text`, `$input`, `$runId`, `$teamId`, `$keyId`,
+   * `$appId` or `$stream` stands for that value, and `$input/customer/id` for a
+   * part of the input, by its JSON Pointer: `$text` and parts of `$input` at most
+   * 16 times. One that begins with `$$` begins with one dollar. It is shown, so
+   * secrets belong into headers. Example: "{\"prompt\":\"$text\"}".
    *
    * @generated from field: string request = 3;
    */
@@ -309,8 +310,8 @@ export type HttpBackend = Message<"keyrun.v1.HttpBackend"> & {
 
   /**
    * Optional. Where the text stands in an answer: a JSON Pointer (RFC 6901) of
-   * at most 256 characters. The default is "/text". Example:
-   * "/choices/0/message/content".
+   * at most 256 characters. The default is "/text", and no text with `output_at`.
+   * Example: "/choices/0/message/content".
    *
    * @generated from field: string text_at = 4;
    */
@@ -331,6 +332,15 @@ export type HttpBackend = Message<"keyrun.v1.HttpBackend"> & {
    * @generated from field: string stream_event = 6;
    */
   streamEvent: string;
+
+  /**
+   * Optional. Where the output as JSON stands in an answer: a JSON Pointer, as
+   * `text_at`; empty for the whole answer. Of a stream it is the value in the last
+   * message that has one there. The default is none. Example: "/data/outputs".
+   *
+   * @generated from field: optional string output_at = 7;
+   */
+  outputAt?: string | undefined;
 };
 
 /**
@@ -357,10 +367,11 @@ export type HttpBackendJson = {
 
   /**
    * Optional. The body that is sent in place of Keyrun's own: JSON, at most 16
-   * KiB. A string that is `$text`, `$runId`, `$teamId`, `$keyId`, `$appId` or
-   * `$stream` stands for that value, `$text` at most 8 times. One that begins
-   * with `$$` begins with one dollar. It is shown, so secrets belong into headers.
-   * Example: "{\"prompt\":\"$text\"}".
+   * KiB. A string that is `$text`, `$input`, `$runId`, `$teamId`, `$keyId`,
+   * `$appId` or `$stream` stands for that value, and `$input/customer/id` for a
+   * part of the input, by its JSON Pointer: `$text` and parts of `$input` at most
+   * 16 times. One that begins with `$$` begins with one dollar. It is shown, so
+   * secrets belong into headers. Example: "{\"prompt\":\"$text\"}".
    *
    * @generated from field: string request = 3;
    */
@@ -368,8 +379,8 @@ export type HttpBackendJson = {
 
   /**
    * Optional. Where the text stands in an answer: a JSON Pointer (RFC 6901) of
-   * at most 256 characters. The default is "/text". Example:
-   * "/choices/0/message/content".
+   * at most 256 characters. The default is "/text", and no text with `output_at`.
+   * Example: "/choices/0/message/content".
    *
    * @generated from field: string text_at = 4;
    */
@@ -390,6 +401,15 @@ export type HttpBackendJson = {
    * @generated from field: string stream_event = 6;
    */
   streamEvent?: string;
+
+  /**
+   * Optional. Where the output as JSON stands in an answer: a JSON Pointer, as
+   * `text_at`; empty for the whole answer. Of a stream it is the value in the last
+   * message that has one there. The default is none. Example: "/data/outputs".
+   *
+   * @generated from field: optional string output_at = 7;
+   */
+  outputAt?: string;
 };
 
 /**

@@ -4,17 +4,17 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { FieldMask, FieldMaskJson } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_field_mask } from "@bufbuild/protobuf/wkt";
+import type { FieldMask, FieldMaskJson, StructJson } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_field_mask, file_google_protobuf_struct } from "@bufbuild/protobuf/wkt";
 import type { App, AppJson } from "./app_pb.ts";
 import { file_keyrun_v1_app } from "./app_pb.ts";
-import type { Message } from "@bufbuild/protobuf";
+import type { JsonObject, Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file keyrun/v1/app_service.proto.
  */
 export const file_keyrun_v1_app_service: GenFile = /*@__PURE__*/
-  fileDesc("ChtrZXlydW4vdjEvYXBwX3NlcnZpY2UucHJvdG8SCWtleXJ1bi52MSIvChBDcmVhdGVBcHBSZXF1ZXN0EhsKA2FwcBgBIAEoCzIOLmtleXJ1bi52MS5BcHAiMAoRQ3JlYXRlQXBwUmVzcG9uc2USGwoDYXBwGAEgASgLMg4ua2V5cnVuLnYxLkFwcCIfCg1HZXRBcHBSZXF1ZXN0Eg4KBmFwcF9pZBgBIAEoCSItCg5HZXRBcHBSZXNwb25zZRIbCgNhcHAYASABKAsyDi5rZXlydW4udjEuQXBwIjgKD0xpc3RBcHBzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSJJChBMaXN0QXBwc1Jlc3BvbnNlEhwKBGFwcHMYASADKAsyDi5rZXlydW4udjEuQXBwEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJgChBVcGRhdGVBcHBSZXF1ZXN0EhsKA2FwcBgBIAEoCzIOLmtleXJ1bi52MS5BcHASLwoLdXBkYXRlX21hc2sYAiABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrIjAKEVVwZGF0ZUFwcFJlc3BvbnNlEhsKA2FwcBgBIAEoCzIOLmtleXJ1bi52MS5BcHAiIgoQRGVsZXRlQXBwUmVxdWVzdBIOCgZhcHBfaWQYASABKAkiEwoRRGVsZXRlQXBwUmVzcG9uc2UiRQoPQ2hlY2tBcHBSZXF1ZXN0Eg4KBmFwcF9pZBgBIAEoCRIMCgR0ZXh0GAIgASgJEhQKDGNvbm5lY3Rfb25seRgDIAEoCCKmAQoQQ2hlY2tBcHBSZXNwb25zZRIRCglzdWNjZWVkZWQYASABKAgSDgoGcmVhc29uGAIgASgJEg8KB3Byb2JsZW0YAyABKAkSDgoGYWR2aWNlGAQgASgJEg4KBnN0YXR1cxgFIAEoCRISCgptZWRpYV90eXBlGAYgASgJEgwKBGJvZHkYByABKAkSDgoGb3V0cHV0GAggASgJEgwKBHNlbnQYCSABKAkiUQoXTGlzdFJ1bm5hYmxlQXBwc1JlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJZChhMaXN0UnVubmFibGVBcHBzUmVzcG9uc2USJAoEYXBwcxgBIAMoCzIWLmtleXJ1bi52MS5SdW5uYWJsZUFwcBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiPgoLUnVubmFibGVBcHASCgoCaWQYASABKAkSFAoMZGlzcGxheV9uYW1lGAIgASgJEg0KBWd1YXJkGAMgASgIMpgECgpBcHBTZXJ2aWNlEkgKCUNyZWF0ZUFwcBIbLmtleXJ1bi52MS5DcmVhdGVBcHBSZXF1ZXN0Ghwua2V5cnVuLnYxLkNyZWF0ZUFwcFJlc3BvbnNlIgASPwoGR2V0QXBwEhgua2V5cnVuLnYxLkdldEFwcFJlcXVlc3QaGS5rZXlydW4udjEuR2V0QXBwUmVzcG9uc2UiABJFCghMaXN0QXBwcxIaLmtleXJ1bi52MS5MaXN0QXBwc1JlcXVlc3QaGy5rZXlydW4udjEuTGlzdEFwcHNSZXNwb25zZSIAEkgKCVVwZGF0ZUFwcBIbLmtleXJ1bi52MS5VcGRhdGVBcHBSZXF1ZXN0Ghwua2V5cnVuLnYxLlVwZGF0ZUFwcFJlc3BvbnNlIgASSAoJRGVsZXRlQXBwEhsua2V5cnVuLnYxLkRlbGV0ZUFwcFJlcXVlc3QaHC5rZXlydW4udjEuRGVsZXRlQXBwUmVzcG9uc2UiABJFCghDaGVja0FwcBIaLmtleXJ1bi52MS5DaGVja0FwcFJlcXVlc3QaGy5rZXlydW4udjEuQ2hlY2tBcHBSZXNwb25zZSIAEl0KEExpc3RSdW5uYWJsZUFwcHMSIi5rZXlydW4udjEuTGlzdFJ1bm5hYmxlQXBwc1JlcXVlc3QaIy5rZXlydW4udjEuTGlzdFJ1bm5hYmxlQXBwc1Jlc3BvbnNlIgBiBnByb3RvMw", [file_google_protobuf_field_mask, file_keyrun_v1_app]);
+  fileDesc("ChtrZXlydW4vdjEvYXBwX3NlcnZpY2UucHJvdG8SCWtleXJ1bi52MSIvChBDcmVhdGVBcHBSZXF1ZXN0EhsKA2FwcBgBIAEoCzIOLmtleXJ1bi52MS5BcHAiMAoRQ3JlYXRlQXBwUmVzcG9uc2USGwoDYXBwGAEgASgLMg4ua2V5cnVuLnYxLkFwcCIfCg1HZXRBcHBSZXF1ZXN0Eg4KBmFwcF9pZBgBIAEoCSItCg5HZXRBcHBSZXNwb25zZRIbCgNhcHAYASABKAsyDi5rZXlydW4udjEuQXBwIjgKD0xpc3RBcHBzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSJJChBMaXN0QXBwc1Jlc3BvbnNlEhwKBGFwcHMYASADKAsyDi5rZXlydW4udjEuQXBwEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJgChBVcGRhdGVBcHBSZXF1ZXN0EhsKA2FwcBgBIAEoCzIOLmtleXJ1bi52MS5BcHASLwoLdXBkYXRlX21hc2sYAiABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrIjAKEVVwZGF0ZUFwcFJlc3BvbnNlEhsKA2FwcBgBIAEoCzIOLmtleXJ1bi52MS5BcHAiIgoQRGVsZXRlQXBwUmVxdWVzdBIOCgZhcHBfaWQYASABKAkiEwoRRGVsZXRlQXBwUmVzcG9uc2UiewoPQ2hlY2tBcHBSZXF1ZXN0Eg4KBmFwcF9pZBgBIAEoCRIRCgR0ZXh0GAIgASgJSACIAQESFAoMY29ubmVjdF9vbmx5GAMgASgIEiYKBWlucHV0GAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdEIHCgVfdGV4dCKmAQoQQ2hlY2tBcHBSZXNwb25zZRIRCglzdWNjZWVkZWQYASABKAgSDgoGcmVhc29uGAIgASgJEg8KB3Byb2JsZW0YAyABKAkSDgoGYWR2aWNlGAQgASgJEg4KBnN0YXR1cxgFIAEoCRISCgptZWRpYV90eXBlGAYgASgJEgwKBGJvZHkYByABKAkSDgoGb3V0cHV0GAggASgJEgwKBHNlbnQYCSABKAkiUQoXTGlzdFJ1bm5hYmxlQXBwc1JlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJZChhMaXN0UnVubmFibGVBcHBzUmVzcG9uc2USJAoEYXBwcxgBIAMoCzIWLmtleXJ1bi52MS5SdW5uYWJsZUFwcBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiPgoLUnVubmFibGVBcHASCgoCaWQYASABKAkSFAoMZGlzcGxheV9uYW1lGAIgASgJEg0KBWd1YXJkGAMgASgIMpgECgpBcHBTZXJ2aWNlEkgKCUNyZWF0ZUFwcBIbLmtleXJ1bi52MS5DcmVhdGVBcHBSZXF1ZXN0Ghwua2V5cnVuLnYxLkNyZWF0ZUFwcFJlc3BvbnNlIgASPwoGR2V0QXBwEhgua2V5cnVuLnYxLkdldEFwcFJlcXVlc3QaGS5rZXlydW4udjEuR2V0QXBwUmVzcG9uc2UiABJFCghMaXN0QXBwcxIaLmtleXJ1bi52MS5MaXN0QXBwc1JlcXVlc3QaGy5rZXlydW4udjEuTGlzdEFwcHNSZXNwb25zZSIAEkgKCVVwZGF0ZUFwcBIbLmtleXJ1bi52MS5VcGRhdGVBcHBSZXF1ZXN0Ghwua2V5cnVuLnYxLlVwZGF0ZUFwcFJlc3BvbnNlIgASSAoJRGVsZXRlQXBwEhsua2V5cnVuLnYxLkRlbGV0ZUFwcFJlcXVlc3QaHC5rZXlydW4udjEuRGVsZXRlQXBwUmVzcG9uc2UiABJFCghDaGVja0FwcBIaLmtleXJ1bi52MS5DaGVja0FwcFJlcXVlc3QaGy5rZXlydW4udjEuQ2hlY2tBcHBSZXNwb25zZSIAEl0KEExpc3RSdW5uYWJsZUFwcHMSIi5rZXlydW4udjEuTGlzdFJ1bm5hYmxlQXBwc1JlcXVlc3QaIy5rZXlydW4udjEuTGlzdFJ1bm5hYmxlQXBwc1Jlc3BvbnNlIgBiBnByb3RvMw", [file_google_protobuf_field_mask, file_google_protobuf_struct, file_keyrun_v1_app]);
 
 /**
  * The app to create.
@@ -416,12 +416,12 @@ export type CheckAppRequest = Message<"keyrun.v1.CheckAppRequest"> & {
   appId: string;
 
   /**
-   * Optional. The text that the app is sent. The default is an empty text.
-   * Example: "hello".
+   * Optional. The text that the app is sent. The default is none with `input`, and
+   * otherwise an empty text. Example: "hello".
    *
-   * @generated from field: string text = 2;
+   * @generated from field: optional string text = 2;
    */
-  text: string;
+  text?: string | undefined;
 
   /**
    * Optional. Only opens a connection to the app's server, and sends no run.
@@ -429,6 +429,13 @@ export type CheckAppRequest = Message<"keyrun.v1.CheckAppRequest"> & {
    * @generated from field: bool connect_only = 3;
    */
   connectOnly: boolean;
+
+  /**
+   * Optional. The JSON object that the app is sent. Example: {"city": "Oslo"}.
+   *
+   * @generated from field: google.protobuf.Struct input = 4;
+   */
+  input?: JsonObject | undefined;
 };
 
 /**
@@ -445,10 +452,10 @@ export type CheckAppRequestJson = {
   appId?: string;
 
   /**
-   * Optional. The text that the app is sent. The default is an empty text.
-   * Example: "hello".
+   * Optional. The text that the app is sent. The default is none with `input`, and
+   * otherwise an empty text. Example: "hello".
    *
-   * @generated from field: string text = 2;
+   * @generated from field: optional string text = 2;
    */
   text?: string;
 
@@ -458,6 +465,13 @@ export type CheckAppRequestJson = {
    * @generated from field: bool connect_only = 3;
    */
   connectOnly?: boolean;
+
+  /**
+   * Optional. The JSON object that the app is sent. Example: {"city": "Oslo"}.
+   *
+   * @generated from field: google.protobuf.Struct input = 4;
+   */
+  input?: StructJson;
 };
 
 /**

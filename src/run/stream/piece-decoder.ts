@@ -51,8 +51,8 @@ export interface MessageReader {
    * it came as an event of the type `output`.
    */
   readPart(json: string, isOutput: boolean): RunOutput;
-  /** The last of many messages was read. */
-  end(): void;
+  /** The last of many messages was read: the JSON where it is known only then. */
+  end(): Pick<RunOutput, "output">;
   /** Whether a message has said that it was the last. */
   readonly isDone: boolean;
 }
@@ -63,7 +63,7 @@ const ownFormat: MessageReader = {
   readPart(json, isOutput) {
     return isOutput ? { output: outputIn(json, messageIn(json)) } : ofMessage(json, partIn(json));
   },
-  end() {},
+  end: () => ({}),
   isDone: false,
 };
 
@@ -126,8 +126,8 @@ export class EventStreamDecoder implements PieceDecoder {
     if (this.#hasData || !(rest.byteLength === 0 || rest[0] === colonByte)) {
       throw appFailed("The answer ended within an event.");
     }
-    this.#messages.end();
-    return [];
+    const { output } = this.#messages.end();
+    return output === undefined ? [] : [{ output }];
   }
 
   /** The body may begin with a byte order mark. */
@@ -195,7 +195,8 @@ export class JsonLinesDecoder implements PieceDecoder {
 
   *end(): Generator<StreamPiece> {
     yield* piecesOf(this.#read(this.#lines.rest()));
-    this.#messages.end();
+    const { output } = this.#messages.end();
+    if (output !== undefined) yield { output };
   }
 
   #read(bytes: Buffer): RunOutput {
@@ -275,7 +276,7 @@ const outputOf = (message: JsonValue) => (isJsonObject(message) ? message.output
  * Returns the value that was found in this JSON as an app's output. Throws APP_FAILED, which says
  * what is wrong with it and no word of it, where it must not be passed on.
  */
-function outputIn(
+export function outputIn(
   json: string,
   output: JsonValue,
   find: (message: JsonValue) => JsonValue | undefined = (message) => message,
