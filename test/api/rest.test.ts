@@ -96,7 +96,7 @@ describe("the shape of a refusal", () => {
     const { status, headers, text } = await ask({ body: "{}", headers: { "x-request-id": "req-7" } });
     expect(status).toBe(400);
     expect(headers.get("content-type")).toBe("application/json");
-    const message = "text is required: a string, which may be empty.";
+    const message = "text or input is required: a string, which may be empty, or a JSON object.";
     expect(JSON.parse(text)).toEqual({
       error: {
         type: "invalid_request_error",
@@ -138,7 +138,7 @@ describe("the shape of a refusal", () => {
       type: "urn:keyrun:error:invalid_argument",
       title: "invalid argument",
       status: 400,
-      detail: "text is required: a string, which may be empty.",
+      detail: "text or input is required: a string, which may be empty, or a JSON object.",
       code: "invalid_argument",
       param: "text",
       requestId: "req-8",
@@ -344,7 +344,7 @@ describe("the body", () => {
   });
 
   test("that is empty is named as the reason why a field is missing", async () => {
-    const missing = "text is required: a string, which may be empty.";
+    const missing = "text or input is required: a string, which may be empty, or a JSON object.";
     expect((await ask({ body: "" })).error?.message).toBe(`The body is empty. ${missing}`);
     expect((await ask({ body: "{}" })).error?.message).toBe(missing);
   });
@@ -353,7 +353,7 @@ describe("the body", () => {
     const { error } = await ask({ body: '{"prompt":"hi"}' });
     expect(error).toMatchObject({
       param: "prompt",
-      message: "prompt is no field here. The only one is text.",
+      message: "prompt is no field here. Use one of: text, input.",
     });
   });
 
@@ -377,7 +377,7 @@ describe("the body", () => {
   test("a long name of a field is cut in the refusal, but not the words after it", async () => {
     const { error } = await ask({ body: JSON.stringify({ ["x".repeat(3_000)]: 1 }) });
     expect(error?.param).toMatch(/^x{100,200}…$/);
-    expect(error?.message).toBe(`${error?.param} is no field here. The only one is text.`);
+    expect(error?.message).toBe(`${error?.param} is no field here. Use one of: text, input.`);
   });
 
   test("half of a surrogate pair in a field's name is replaced", async () => {
