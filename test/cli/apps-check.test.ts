@@ -65,12 +65,12 @@ describe("apps check says what came, what is missing and how to mend it:", () =>
   test.each<[string, RequestListener, object]>([
     [
       "an object without `text`",
-      answering(200, '{"output":"hi"}', json),
+      answering(200, '{"answer":"hi"}', json),
       {
         ...failed,
         status: "200",
         mediaType: "application/json",
-        body: '{"output":"hi"}',
+        body: '{"answer":"hi"}',
         problem: "The answer is not a JSON object with a string `text` or an `output`: it has neither.",
         advice: expect.stringContaining('{"text":"…"}'),
       },
@@ -309,7 +309,7 @@ test("apps check shows what a template sent, which pointer missed, and what to c
     ...failed,
     sent,
     problem: "The answer has no string at /answer/0 (text_at): there is no /answer/0.",
-    advice: expect.stringContaining("apps update, --request, --text-at, --stream-text-at and --stream-event"),
+    advice: expect.stringContaining("apps update, --request, --text-at, --output-at"),
   });
   const events = 'data: {"event":"end","answer":["hi"]}\n\n';
   answerRun = answering(200, events, { "content-type": "text/event-stream" });
