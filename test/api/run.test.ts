@@ -234,7 +234,7 @@ describe.each(Object.entries(everyCaller))("%s", (name, make) => {
       expectRefusal(await run({ authorization: bearer(value) }), {
         reason: "INVALID_ARGUMENT",
         rate: { policy: "team", remaining: 59 },
-        message: "text is required: a string, which may be empty.",
+        message: "text or input is required: a string, which may be empty, or a JSON object.",
         param: "text",
       });
     });
