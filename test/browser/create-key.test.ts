@@ -248,6 +248,16 @@ describeInBrowser("creating a key", () => {
       await expect.poll(async () => (await readClipboard(page)).includes(part)).toBe(true);
       expect(await readClipboard(page)).toContain("/api/apps/echo/stream");
     }
+    const json = page.getByLabel("JSON input (optional)");
+    await json.fill('{"city":');
+    await page.getByText("Not JSON yet:").waitFor();
+    expect(await json.getAttribute("aria-invalid")).toBe("true");
+    expect(await page.locator("pre").textContent()).not.toContain("input");
+    await expectWellMade(page, "try-it-wrong-json");
+    await json.fill('{"city":"Oslo"}');
+    expect(await page.locator("pre").textContent()).toContain(
+      '"input": json.loads("{\\"city\\":\\"Oslo\\"}")',
+    );
     await expectWellMade(page, "try-it-stream");
     await page.getByRole("radio", { name: "Run" }).check({ force: true });
     expect(await page.locator("pre").textContent()).toContain("/api/apps/echo/run");

@@ -39,7 +39,7 @@ describeInBrowser("by keyboard alone", () => {
     expect(met.map((name) => name.replace(/^curl -sS.*/, "the snippet"))).toEqual([
       ...["Skip to content", "Keyrun", "API keys", "Activity", "Account Oowner@localhost"],
       ...["Create new secret key", "Active", "ci-deploy", "Revoke ci-deploy", "Actions for ci-deploy"],
-      ...["Try it", "Copy KEYRUN_URL", "Copy KEYRUN_API_KEY", "Run"],
+      ...["Try it", "Copy KEYRUN_URL", "Copy KEYRUN_API_KEY", "Run", "JSON input (optional)"],
       ...["curl", "App", "Copy snippet", "the snippet"],
       ...["API reference", "List of errors", "OpenAPI"],
     ]);

@@ -1,6 +1,8 @@
 import { useState } from "react";
 import { Icon } from "../controls/icon.tsx";
 import { CallChoice } from "./call-choice.tsx";
+import { JsonField } from "./json-field.tsx";
+import { jsonProblem } from "./json-problem.ts";
 import { NoApps } from "./no-apps.tsx";
 import { SettingLines } from "./setting-lines.tsx";
 import type { Call } from "./snippet.ts";
@@ -12,6 +14,7 @@ export function AppSnippets({ teamId }: { teamId: string }) {
   const { apps, first, known, failed } = useRunnableApps(teamId);
   const [chosen, setChosen] = useState<string | null>(null);
   const [call, setCall] = useState<Call>("run");
+  const [json, setJson] = useState("");
   if (!known && !failed) return <div className="try-it-place" />;
   if (known && apps.length === 0) return <NoApps teamId={teamId} />;
   const appId = chosen ?? first;
@@ -23,10 +26,13 @@ export function AppSnippets({ teamId }: { teamId: string }) {
       {isGuard ? (
         <p className="muted small">Call this service at its own address, with the key. Its proxy asks:</p>
       ) : (
-        <CallChoice call={call} onChoose={setCall} />
+        <>
+          <CallChoice call={call} onChoose={setCall} />
+          <JsonField text={json} onChange={setJson} />
+        </>
       )}
       <SnippetBlock
-        facts={{ appId, call }}
+        facts={{ appId, call, json: jsonProblem(json) === null ? json.trim() : "" }}
         isGuard={isGuard}
         aside={
           apps.length > 0 && (

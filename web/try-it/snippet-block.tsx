@@ -25,7 +25,7 @@ export function SnippetBlock({ facts, isGuard, aside }: SnippetBlockProps) {
       aside={
         <>
           {aside}
-          <CopyButton key={`${language} ${facts.appId} ${facts.call}`} text={text} what="Snippet" />
+          <CopyButton key={text} text={text} what="Snippet" />
         </>
       }
     >

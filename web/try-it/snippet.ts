@@ -12,6 +12,8 @@ export type Call = "run" | "stream";
 export interface SnippetFacts {
   readonly appId: string;
   readonly call: Call;
+  /** JSON of an object that is sent beside the text, as it was written; empty: none is. */
+  readonly json?: string;
 }
 
 /** The text that a run sends. That of a stream has words, which come one by one. */
@@ -32,31 +34,31 @@ export function guardSnippet(appId: string): string {
   -H "Authorization: Bearer $KEYRUN_API_KEY"`;
 }
 
-// Nothing is escaped: the id of an app holds no quote, dollar sign, backtick or backslash.
+// The id of an app is not escaped: it holds no quote, dollar sign, backtick or backslash.
 const programs: Record<Language, (facts: SnippetFacts) => string> = {
-  curl: ({ appId, call }) =>
+  curl: ({ appId, call, json }) =>
     `curl ${call === "stream" ? "-N " : ""}-sS -X POST "$KEYRUN_URL/api/apps/${appId}/${call}" \\
   -H "Authorization: Bearer $KEYRUN_API_KEY" \\
   -H "Content-Type: application/json" \\
-  -d '{"text":"${sentTexts[call]}"}'`,
+  -d '{"text":"${sentTexts[call]}"${json ? `,"input":${json.replaceAll("'", "'\\''")}` : ""}}'`,
 
-  javascript: ({ appId, call }) =>
+  javascript: ({ appId, call, json }) =>
     `const response = await fetch(\`\${process.env.KEYRUN_URL}/api/apps/${appId}/${call}\`, {
   method: "POST",
   headers: {
     Authorization: \`Bearer \${process.env.KEYRUN_API_KEY}\`,
     "Content-Type": "application/json",${call === "stream" ? '\n    Accept: "application/x-ndjson",' : ""}
   },
-  body: JSON.stringify({ text: "${sentTexts[call]}" }),
+  body: JSON.stringify({ text: "${sentTexts[call]}"${json ? `, input: ${json}` : ""} }),
 });
 ${readers.javascript[call]}`,
 
-  python: ({ appId, call }) =>
+  python: ({ appId, call, json }) =>
     `import json, os, urllib.request
 
 request = urllib.request.Request(
     os.environ["KEYRUN_URL"] + "/api/apps/${appId}/${call}",
-    data=json.dumps({"text": "${sentTexts[call]}"}).encode(),
+    data=json.dumps({"text": "${sentTexts[call]}"${json ? `, "input": json.loads(${JSON.stringify(json)})` : ""}}).encode(),
     headers={
         "Authorization": "Bearer " + os.environ["KEYRUN_API_KEY"],
         "Content-Type": "application/json",${call === "stream" ? '\n        "Accept": "application/x-ndjson",' : ""}
