@@ -49,7 +49,7 @@ const programs: Record<Language, (facts: SnippetFacts) => string> = {
     Authorization: \`Bearer \${process.env.KEYRUN_API_KEY}\`,
     "Content-Type": "application/json",${call === "stream" ? '\n    Accept: "application/x-ndjson",' : ""}
   },
-  body: JSON.stringify({ text: "${sentTexts[call]}"${json ? `, input: ${json}` : ""} }),
+  body: JSON.stringify({ text: "${sentTexts[call]}"${json ? `, input: JSON.parse(${JSON.stringify(json)})` : ""} }),
 });
 ${readers.javascript[call]}`,
 
