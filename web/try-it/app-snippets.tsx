@@ -18,6 +18,7 @@ export function AppSnippets({ teamId }: { teamId: string }) {
   if (!known && !failed) return <div className="try-it-place" />;
   if (known && apps.length === 0) return <NoApps teamId={teamId} />;
   const appId = chosen ?? first;
+  const problem = jsonProblem(json);
   const isGuard = apps.find(({ id }) => id === appId)?.guard ?? false;
   return (
     <>
@@ -28,11 +29,11 @@ export function AppSnippets({ teamId }: { teamId: string }) {
       ) : (
         <>
           <CallChoice call={call} onChoose={setCall} />
-          <JsonField text={json} onChange={setJson} />
+          <JsonField text={json} problem={problem} onChange={setJson} />
         </>
       )}
       <SnippetBlock
-        facts={{ appId, call, json: jsonProblem(json) === null ? json.trim() : "" }}
+        facts={{ appId, call, json: problem === null ? json.trim() : "" }}
         isGuard={isGuard}
         aside={
           apps.length > 0 && (

@@ -1,8 +1,12 @@
-import { jsonProblem } from "./json-problem.ts";
+interface JsonFieldProps {
+  readonly text: string;
+  /** Why it can't be sent; null where it can. */
+  readonly problem: string | null;
+  onChange(text: string): void;
+}
 
-/** The field of the JSON that a run sends beside its text. It is checked while a person types. */
-export function JsonField({ text, onChange }: { text: string; onChange(text: string): void }) {
-  const problem = jsonProblem(text);
+/** The field of the JSON that a run sends beside its text. */
+export function JsonField({ text, problem, onChange }: JsonFieldProps) {
   return (
     <div className="field">
       <label htmlFor="json-input">JSON input (optional)</label>
