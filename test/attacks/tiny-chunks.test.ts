@@ -23,7 +23,7 @@ test.each([
     keyrun = await attackedKeyrun();
     const other = startOtherCaller(keyrun);
     const attack = startAttack("tiny-chunks", [keyrun.port, connections, chunks, path, headers]);
-    await attack.until(({ answers }) => answers >= 60);
+    await attack.until(({ answers }) => answers >= 600);
     await other.stop();
     await attack.stop();
 

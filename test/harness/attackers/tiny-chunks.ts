@@ -1,6 +1,7 @@
 // A process that sends requests over HTTP/1.1 whose bodies are chunks of one byte each, as fast as
-// the server takes them, and reads the answers. Arguments: port, connections, chunks of one body,
-// path, header lines (each ended by CRLF).
+// the server takes them, and reads the answers. They come from an address of their own: an event loop
+// that is late serves each address its share, and the other caller's share is then not theirs.
+// Arguments: port, connections, chunks of one body, path, header lines (each ended by CRLF).
 import { connect } from "node:net";
 import { countStatus, noLoad, reportRegularly } from "./report.ts";
 
@@ -13,7 +14,7 @@ for (let at = 0; at < Number(connections); at += 1) attack();
 reportRegularly(load);
 
 function attack(): void {
-  const socket = connect({ host: "127.0.0.1", port: Number(port) });
+  const socket = connect({ host: "127.0.0.1", port: Number(port), localAddress: "127.0.0.2" });
   const fill = () => {
     let hasRoom = true;
     while (hasRoom && !socket.destroyed) {
