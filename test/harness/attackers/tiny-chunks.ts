@@ -1,6 +1,6 @@
 // A process that sends requests over HTTP/1.1 whose bodies are chunks of one byte each, as fast as
-// the server takes them, and reads the answers. They come from an address of their own: an event loop
-// that is late serves each address its share, and the other caller's share is then not theirs.
+// the server takes them, and reads the answers. They come from an address of their own: an event
+// loop that is late serves each address its share, and the other caller's share is then not theirs.
 // Arguments: port, connections, chunks of one body, path, header lines (each ended by CRLF).
 import { connect } from "node:net";
 import { countStatus, noLoad, reportRegularly } from "./report.ts";
