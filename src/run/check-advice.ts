@@ -39,11 +39,11 @@ const unreached = (form: RegExp) => (finding: Finding) =>
 
 const hasTemplate = ({ app: { backend } }: Finding) =>
   backend.kind === "http" && backend.template !== undefined;
-const ownBody = '{"runId","teamId","appId","keyId","text"}';
+const ownBody = '{"runId","teamId","appId","keyId","text"}, or with "input" beside or in place of "text"';
 const general = ({ requestId }: Finding) =>
   `See the app's own log. The run of this check had the X-Request-Id ${requestId}.`;
-const wholeText =
-  'Answer 200 with Content-Type: application/json and {"text":"…"}: one object with a string `text`. For a service with a format of its own, say where the text stands: apps update, --text-at.';
+const wholeAnswer =
+  'Answer 200 with Content-Type: application/json and {"text":"…"}, {"output":…} or both: one object. For a service with a format of its own, say where the text or the JSON stands: apps update, --text-at, --output-at.';
 
 /** The first row that fits counts. */
 const rows: readonly Row[] = [
@@ -84,11 +84,11 @@ const rows: readonly Row[] = [
   },
   {
     fits: ({ reason, seen }) => reason === "APP_REFUSED" && listsFaults(seen.body),
-    words: `The app wants other fields than Keyrun sends, which are ${ownBody}. Let its model have \`text\`, and ignore the others, or send it others: apps update, --request.`,
+    words: `The app wants other fields than Keyrun sends, which are ${ownBody}. Let its model have \`text\` or \`input\`, and ignore the others, or send it others: apps update, --request.`,
   },
   {
     fits: isReason("APP_REFUSED"),
-    words: "These words go to callers. If they are about the text, check with another one.",
+    words: "These words go to callers. If they are about the text or the JSON, check with others.",
   },
   {
     fits: failedBy(/lone surrogate/),
@@ -117,15 +117,15 @@ const rows: readonly Row[] = [
   {
     fits: (finding) => finding.seen.isStream && failedBy(/^(?:A message|The answer) is not /)(finding),
     words:
-      'Send each piece as a message {"text":"…"}: as `data: ` with an empty line after it in server-sent events, and as a line in the others. The end of the body is the end: send no [DONE].',
+      'Send each piece as a message {"text":"…"}, and JSON last: {"output":…}. In server-sent events a message is `data: ` with an empty line after it, in the others a line. The end of the body is the end: send no [DONE].',
   },
   {
     fits: failedBy(/^The answer is not /),
-    words: wholeText,
+    words: wholeAnswer,
   },
   {
     fits: answered(201, 299),
-    words: wholeText,
+    words: wholeAnswer,
   },
   {
     fits: answered(300, 399),
