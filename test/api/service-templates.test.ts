@@ -11,13 +11,15 @@ import { repository } from "../harness/keyrun-process.ts";
 import { answerAs, type StandIn, standIns, words } from "./service-stand-ins.ts";
 
 /** Every `apps create` with a template that these pages have, with its words. */
-const lines = ["docs/apps.md", "README.md"].flatMap((page) =>
+const allLines = ["docs/apps.md", "README.md"].flatMap((page) =>
   readFileSync(join(repository, page), "utf8")
     .replaceAll("\\\n", " ")
     .split("\n")
     .filter((line) => line.startsWith("./keyrun apps create ") && line.includes("--request"))
     .map((line) => ({ page, id: line.split(" ")[3] ?? "", args: wordsOf(line).slice(1) })),
 );
+/** Those whose service takes a text. */
+const lines = allLines.filter(({ id }) => id !== "orders");
 
 /** The words of a line as a shell reads them. */
 function wordsOf(line: string): string[] {
@@ -66,7 +68,7 @@ function withWrongKey({ id, args }: (typeof lines)[number]) {
   return { id, args: args.map((word) => word.replace("service-key-1", "wrong-key-1")) };
 }
 
-async function post(appId: string, method: "run" | "stream", text: string) {
+async function post(appId: string, method: "run" | "stream", text: string, input?: object) {
   return await fetch(`${keyrun.publicUrl}/api/apps/${appId}/${method}`, {
     method: "POST",
     headers: {
@@ -74,7 +76,7 @@ async function post(appId: string, method: "run" | "stream", text: string) {
       "content-type": "application/json",
       accept: method === "run" ? "application/json" : "application/x-ndjson",
     },
-    body: JSON.stringify({ text }),
+    body: JSON.stringify({ text, input }),
   });
 }
 
@@ -137,6 +139,35 @@ describe.each(lines)("the line of $page for $id", (line) => {
     const id = await createApp(line);
     expect(await command(["apps", "check", id])).toMatchObject({ code: 0, stderr: "" });
   });
+});
+
+test("the page's line for a service of JSON alone sends the caller's, and gives its answer as JSON", async () => {
+  const line = allLines.find(({ id }) => id === "orders")!;
+  standIn = {
+    ...standIns.n8n!,
+    textIn: JSON.stringify,
+    answer: (response) => response.end('{"total":[1,2]}'),
+  };
+  const id = await createApp(line);
+  const input = { customer: { id: 7 }, lines: [] };
+  expect(await (await post(id, "run", "", input)).json()).toMatchObject({ output: { total: [1, 2] } });
+  expect(seen).toEqual([{ path: "/webhook/orders", type: "application/json", body: input }]);
+  const { error } = (await (await post(id, "run", "hello")).json()) as { error: { message: string } };
+  expect(error.message).toContain("input is required");
+});
+
+test("Dify's variables may be the caller's JSON, beside the text", async () => {
+  const line = lines.find(({ id }) => id === "dify")!;
+  standIn = standIns.dify!;
+  const id = await createApp({
+    id: line.id,
+    args: line.args.map((word) => word.replace('"inputs":{}', '"inputs":"$input"')),
+  });
+  const answer = await post(id, "run", "hello", { city: "Oslo" });
+  expect(await answer.json()).toMatchObject({ text: words.join("") });
+  expect(seen.map(({ body }) => body)).toEqual([
+    { ...(standIn.sent("hello", false) as object), inputs: { city: "Oslo" } },
+  ]);
 });
 
 test("what a pointer missed is in the log alone, and the key of the service in neither, nor in apps show", async () => {
