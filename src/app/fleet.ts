@@ -6,7 +6,7 @@ import { bounds } from "../bounds.ts";
 import type { ControlView, InstanceFacts, InstanceLimits, LeaseRecord } from "../fleet/control-store.ts";
 import { type Fleet, type FleetEvents, type FleetParts, joinFleet } from "../fleet/fleet.ts";
 import { fleetTimes } from "../fleet/lease.ts";
-import { bringPlanLimits, planLimitsOf } from "../fleet/plan-limits.ts";
+import { bringPlanLimits, type PlanLimits, planLimitsOf } from "../fleet/plan-limits.ts";
 import type { RegistrationParts } from "../fleet/registration.ts";
 import {
   awaitMayJoin,
@@ -23,7 +23,7 @@ import type { SharePlace } from "../limit/share.ts";
 import type { Log } from "../log/log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { createNudge } from "../rpc/nudge.ts";
-import type { Config, PlanName } from "../settings/config.ts";
+import type { Config, PlanName, QuotaLimit } from "../settings/config.ts";
 import { schemaNumber } from "../store/schema-number.ts";
 import type { FleetStore } from "../store/stores.ts";
 import { createLeaseLog, type LeaseLog } from "./lease-log.ts";
@@ -66,14 +66,14 @@ export class FleetInstance {
   readonly #leaseLog: LeaseLog;
   #joined: Fleet | undefined;
   #redisMark: string | undefined;
-  #planLimits: Config["planLimits"];
+  #plans: PlanLimits;
   #isFailing = false;
   /** The last trouble of its heartbeats, since its lease was last valid. */
   #trouble: unknown;
 
   constructor(parts: FleetInstanceParts) {
     this.#parts = parts;
-    this.#planLimits = parts.config.planLimits;
+    this.#plans = plansOf(parts.config);
     this.#leaseLog = createLeaseLog({
       mayAdmit: () => this.#joined?.mayAdmit() ?? true,
       whyNot: () => this.whyNot(),
@@ -96,7 +96,12 @@ export class FleetInstance {
 
   /** Requests a minute of the plan: the settings of the instance that joined last hold for all. */
   limitOf(plan: PlanName): number {
-    return this.#planLimits[plan];
+    return this.#plans.limits[plan];
+  }
+
+  /** The quota of the plan; undefined where it has none. Those of the same instance hold. */
+  quotaOf(plan: PlanName): QuotaLimit | undefined {
+    return this.#plans.quotas[plan];
   }
 
   /** Why it may not admit requests, for the log; undefined where it may, or nobody knows. */
@@ -129,7 +134,7 @@ export class FleetInstance {
     this.#joined = fleet;
     // A limit that this instance lowers holds everywhere before it serves.
     try {
-      await bringPlanLimits(control, fleet, config.planLimits);
+      await bringPlanLimits(control, fleet, plansOf(config));
     } catch (thrown) {
       await fleet.leave();
       throw thrown;
@@ -182,7 +187,7 @@ export class FleetInstance {
   #onView({ planLimits }: ControlView): void {
     this.#isFailing = false;
     if (this.#joined?.mayAdmit()) this.#trouble = undefined;
-    this.#planLimits = planLimitsOf(planLimits, this.#parts.config.planLimits);
+    this.#plans = planLimitsOf(planLimits, plansOf(this.#parts.config));
   }
 
   #leaseEvents(): Required<Pick<FleetEvents, "onLeaseTaken" | "onFenced" | "onBeatFailed">> {
@@ -214,6 +219,10 @@ export class FleetInstance {
     const asked = others === "all" ? leases.filter(({ id }) => id !== ownId) : leasesBefore(leases, ownId);
     return asked.flatMap(({ limits }) => limits?.redisMark ?? []);
   }
+}
+
+function plansOf({ planLimits, planQuotas }: Config): PlanLimits {
+  return { limits: planLimits, quotas: planQuotas };
 }
 
 const stoodStill = new Error(

@@ -7,7 +7,7 @@ import type { Fleet } from "../fleet/fleet.ts";
 import { createSecurityState, raiseFloors } from "../fleet/security-state.ts";
 import type { Log } from "../log/log.ts";
 import type { ServiceTokenEvidence } from "../service-tokens/service-tokens.ts";
-import type { Config, PlanName } from "../settings/config.ts";
+import type { Config, PlanName, QuotaLimit } from "../settings/config.ts";
 import type { SessionRecord } from "../sign-in/sign-in-store.ts";
 import type { Stores } from "../store/stores.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
@@ -25,6 +25,8 @@ export interface Membership {
   readonly checkLease: () => void;
   /** Requests a minute of the plan. */
   readonly limitOf: (plan: PlanName) => number;
+  /** The quota of the plan; undefined where it has none. */
+  readonly quotaOf: (plan: PlanName) => QuotaLimit | undefined;
   /** The one function for changes that may take a right away. */
   readonly changeSecurityState: ChangeCached;
   /** Undefined: this process serves alone. */
@@ -86,7 +88,7 @@ export async function createMembership(parts: MembershipParts): Promise<Membersh
   };
 }
 
-type Admitting = Pick<Membership, "mayAdmit" | "whyNot" | "checkLease" | "limitOf">;
+type Admitting = Pick<Membership, "mayAdmit" | "whyNot" | "checkLease" | "limitOf" | "quotaOf">;
 
 function inFleet(instance: FleetInstance, { mayAdmit }: Fleet): Admitting {
   return {
@@ -94,6 +96,7 @@ function inFleet(instance: FleetInstance, { mayAdmit }: Fleet): Admitting {
     whyNot: () => instance.whyNot(),
     checkLease: () => instance.checkLease(),
     limitOf: (plan) => instance.limitOf(plan),
+    quotaOf: (plan) => instance.quotaOf(plan),
   };
 }
 
@@ -105,5 +108,6 @@ function alone({ config, log, stores: { guard } }: MembershipParts): Admitting {
     whyNot,
     checkLease: createLeaseLog({ mayAdmit, whyNot, log }).check,
     limitOf: (plan) => config.planLimits[plan],
+    quotaOf: (plan) => config.planQuotas[plan],
   };
 }

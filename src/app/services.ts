@@ -277,6 +277,7 @@ function wireTeamService(
   const { members, preview, users } = stores;
   return createTeamService({
     ...decisions.limits,
+    quotaOf: membership.quotaOf,
     teams: changing.teams,
     store: stores.teams,
     members,

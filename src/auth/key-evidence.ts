@@ -5,7 +5,7 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { KeyEnd } from "../http/headers.ts";
-import type { PlanName } from "../settings/config.ts";
+import type { PlanName, QuotaLimit } from "../settings/config.ts";
 
 /**
  * What the store says of a key, as far as verifying needs it. The cache of verified keys has it.
@@ -150,6 +150,8 @@ export interface KeyRestrictions {
   readonly appIds: readonly string[];
   /** How many requests a minute the key may make; null: only the team's limit counts. */
   readonly requestsPerMinute: number | null;
+  /** Its own quota, for all keys with its first key; null: only the team's quota counts. */
+  readonly quota: QuotaLimit | null;
 }
 
 /** Whether the key may run the app, if its team may. */

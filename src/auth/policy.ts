@@ -65,6 +65,7 @@ const rows: Readonly<Record<string, PolicyRow>> = {
   "keyrun.v1.TeamService.RemoveMember": service,
   "keyrun.v1.TeamService.ListMembers": service,
   "keyrun.v1.TeamService.GetRateLimit": serviceOrMember,
+  "keyrun.v1.TeamService.GrantRequests": service,
   "keyrun.v1.TeamService.SetPreviewAccess": service,
   "keyrun.v1.TeamService.GetPreviewAccess": service,
   "keyrun.v1.TeamService.ListPreviewAccess": service,

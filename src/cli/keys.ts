@@ -16,6 +16,7 @@ import { CommandFailure, wrongUse } from "./failures.ts";
 import { readKey, withNamedKey } from "./key-name.ts";
 import { type ListOptions, listKeys, stateWord } from "./list-keys.ts";
 import { chooseTeam } from "./lists.ts";
+import { quotaWords, readRequests } from "./quota-words.ts";
 import type { ScanOptions, ScanWorld } from "./scan/scan-keys.ts";
 import { printFields, timeWords } from "./table.ts";
 import { answer, type JsonOption, type Terminal } from "./terminal.ts";
@@ -33,6 +34,7 @@ export function addKeyCommands(program: Command, terminal: Terminal, world: Scan
       "keys create --team demo --label ci-deploy",
       "keys create --expires 90d",
       "keys create --app echo --requests-per-minute 10",
+      "keys create --requests-per-day 1000",
       "keys create > key.txt",
     ],
   })
@@ -41,6 +43,11 @@ export function addKeyCommands(program: Command, terminal: Terminal, world: Scan
     .option("--expires <time>", expiryForms)
     .option("--app <app_id>", "the only app that it may run; repeat it for more (default: every app)", append)
     .option("--requests-per-minute <number>", "a limit of its own (default: only the team's)")
+    .option(
+      "--requests-per-day <number>",
+      "a quota of its own for each day of UTC (default: only the team's)",
+    )
+    .option("--requests-per-month <number>", "the same for each month of UTC")
     .action((options: CreateKeyOptions) => createKey(terminal, options));
 
   rpcCommand(keys, "list", {
@@ -137,6 +144,8 @@ interface CreateKeyOptions extends TeamOption {
   readonly expires?: string;
   readonly app?: readonly string[];
   readonly requestsPerMinute?: string;
+  readonly requestsPerDay?: string;
+  readonly requestsPerMonth?: string;
 }
 
 async function createKey(terminal: Terminal, options: CreateKeyOptions): Promise<void> {
@@ -146,6 +155,7 @@ async function createKey(terminal: Terminal, options: CreateKeyOptions): Promise
     // An older server knows no such field.
     ...(appIds.length > 0 && { appIds: [...appIds] }),
     ...(perMinute !== undefined && { requestsPerMinute: readCount(perMinute) }),
+    ...readQuota(options),
   };
   const { keys } = await terminal.server();
   const teamId = await chooseTeam(terminal, options.team);
@@ -162,6 +172,20 @@ async function createKey(terminal: Terminal, options: CreateKeyOptions): Promise
 function readCount(text: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
   throw wrongUse("--requests-per-minute must be a whole number from 1 to the plan's limit, like 10.");
+}
+
+function readQuota({ requestsPerDay: day, requestsPerMonth: month }: CreateKeyOptions) {
+  if (day !== undefined && month !== undefined) {
+    throw wrongUse("A key has one quota: give --requests-per-day or --requests-per-month.");
+  }
+  if (day !== undefined) {
+    return {
+      quota: { requests: readRequests(day, "--requests-per-day"), period: "QUOTA_PERIOD_DAY" },
+    } as const;
+  }
+  if (month === undefined) return {};
+  const requests = readRequests(month, "--requests-per-month");
+  return { quota: { requests, period: "QUOTA_PERIOD_MONTH" } } as const;
 }
 
 /** Shows the key that a text names. */
@@ -182,6 +206,7 @@ async function showKey(terminal: Terminal, text: string, options: TeamOption): P
       ["revoked", key.revokeTime && moment(key.revokeTime, key.revokedBy)],
       ["apps", key.appIds?.join(", ") || "all of the team's"],
       ["requests a minute", String(key.requestsPerMinute ?? "only the team's limit")],
+      ["quota", key.quota && quotaWords(key.quota)],
       ["replaces", key.replacesKeyId || undefined],
       ["replaced by", key.replacedByKeyId || undefined],
     ]),

@@ -4,6 +4,7 @@ import type { KeyJson } from "#gen/keyrun/v1/key_pb.ts";
 import { systemClock } from "../base/clock.ts";
 import { readSpan, type TeamOption } from "./command-words.ts";
 import { chooseTeam, wholeList } from "./lists.ts";
+import { periodWord } from "./quota-words.ts";
 import { type Column, printTable, type Row, timeCell } from "./table.ts";
 import { answer, type Terminal } from "./terminal.ts";
 
@@ -117,10 +118,11 @@ export function stateWord({ state, replacedByKeyId = "" }: KeyJson): string {
 }
 
 /** What the key is restricted to; empty if it is not. */
-function restrictionWords({ appIds = [], requestsPerMinute }: KeyJson): string {
+function restrictionWords({ appIds = [], requestsPerMinute, quota }: KeyJson): string {
   const notes = [
     ...(appIds.length > 1 ? [`${appIds.length} apps`] : appIds),
     ...(requestsPerMinute === undefined ? [] : [`${requestsPerMinute}/min`]),
+    ...(quota === undefined ? [] : [`${quota.limit}/${periodWord(quota)}`]),
   ];
   return notes.join(", ");
 }

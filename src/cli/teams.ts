@@ -5,10 +5,11 @@ import type { TeamJson } from "#gen/keyrun/v1/team_pb.ts";
 import { type PlanName, planNames } from "../settings/config.ts";
 import { commandGroup, planMessage, planName, rpcCommand, withConfirmation } from "./command-words.ts";
 import { wholeList } from "./lists.ts";
+import { quotaWords, readRequests } from "./quota-words.ts";
 import { type Column, printTable, timeCell } from "./table.ts";
 import { answer, type ConfirmOption, type JsonOption, type Terminal } from "./terminal.ts";
 
-/** `teams create | list | update | set-plan | delete`. */
+/** `teams create | list | update | set-plan | grant | delete`. */
 export function addTeamCommands(program: Command, terminal: Terminal): void {
   const teams = commandGroup(program, "teams", {
     does: "Manage teams and their plans.",
@@ -46,6 +47,20 @@ export function addTeamCommands(program: Command, terminal: Terminal): void {
     .addArgument(new Argument("<plan>", "the plan").choices(planNames))
     .action((teamId: string, plan: PlanName, options: JsonOption) =>
       setPlan(terminal, { teamId, plan }, options),
+    );
+
+  rpcCommand(teams, "grant", {
+    does: "Raise a team's quota for this day or month alone.",
+    examples: [
+      "teams grant acme 5000",
+      "teams grant acme 5000 --request-id 8d5f3b1e-6c0a-4b7e-9d2f-1a3c5e7f9b0d",
+    ],
+  })
+    .argument("<team_id>", "the team")
+    .argument("<requests>", "how many more requests")
+    .option("--request-id <uuid>", "grants once, however often the command is repeated with it")
+    .action((teamId: string, requests: string, options: GrantOptions) =>
+      grant(terminal, { teamId, requests: readRequests(requests, "<requests>") }, options),
     );
 
   const deletion = rpcCommand(teams, "delete", {
@@ -98,6 +113,22 @@ async function setPlan(
   const message = await teams.updateTeam({ team, updateMask: "plan" });
   await answer(terminal, options, message, () =>
     terminal.print(`Team ${teamId} is on the plan ${plan} now.`),
+  );
+}
+
+interface GrantOptions extends JsonOption {
+  requestId?: string;
+}
+
+async function grant(
+  terminal: Terminal,
+  given: { readonly teamId: string; readonly requests: string },
+  options: GrantOptions,
+): Promise<void> {
+  const { teams } = await terminal.server();
+  const message = await teams.grantRequests({ ...given, requestId: options.requestId ?? "" });
+  await answer(terminal, options, message, () =>
+    terminal.print(`The quota of team ${given.teamId} is ${quotaWords(message.quota ?? {})}.`),
   );
 }
 

@@ -3,14 +3,17 @@
  * last changes of rights.
  */
 
+import type { QuotaLimit } from "../settings/config.ts";
+
 /** What a right may depend on. */
 export type SecurityKind = "key" | "service-token" | "team" | "app" | "member" | "preview" | "session";
 
 /** A durable change that every instance must know of: copies below `version` are void. */
 export interface ControlChange {
   /**
-   * "plan-limits": limits of plans that were brought before are lower than those until then. "run":
-   * the run in the background with this id, or with "" any, got its end by another than its owner.
+   * "plan-limits": limits or quotas of plans that were brought before are lower than those until
+   * then. "run": the run in the background with this id, or with "" any, got its end by another
+   * than its owner.
    */
   readonly kind: SecurityKind | "plan-limits" | "run";
   readonly id: string;
@@ -87,6 +90,8 @@ export interface BroughtPlanLimits {
   readonly order: number;
   /** Requests a minute of each plan. */
   readonly limits: Readonly<Record<string, number>>;
+  /** The quota of each plan that has one. */
+  readonly quotas: Readonly<Record<string, QuotaLimit>>;
 }
 
 /** The whole control record as it was right after one step. */

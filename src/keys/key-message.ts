@@ -2,6 +2,7 @@
 
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type Key, KeyState } from "#gen/keyrun/v1/key_pb.ts";
+import { quotaLimitMessage } from "../quota/quota-message.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
 import type { KeyRecord } from "./key-store.ts";
 import { isKeyId } from "./key-value.ts";
@@ -28,6 +29,7 @@ export function keyMessage(key: KeyRecord) {
     replacedByKeyId: key.replacedByKeyId ?? "",
     appIds: [...key.appIds],
     requestsPerMinute: key.requestsPerMinute ?? undefined,
+    quota: key.quota ? quotaLimitMessage(key.quota) : undefined,
   } satisfies Record<Exclude<keyof Key, `$${string}`>, unknown>;
 }
 

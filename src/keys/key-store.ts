@@ -5,6 +5,7 @@
 
 import { z } from "zod";
 import { filled, timeMs, version } from "../base/record-fields.ts";
+import { quotaPeriods } from "../settings/config.ts";
 
 /** A key as it is stored. It holds a keyed digest of the full value, never the value. */
 export const keyRecord = z.strictObject({
@@ -41,6 +42,11 @@ export const keyRecord = z.strictObject({
   appIds: z.array(filled).readonly(),
   /** How many requests a minute the key may make; null: only the team's limit counts. */
   requestsPerMinute: z.int().positive().nullable(),
+  /**
+   * The quota of its own, which it shares with the keys that have its first key; null: only the
+   * team's counts.
+   */
+  quota: z.strictObject({ requests: z.int().positive(), period: z.enum(quotaPeriods) }).nullable(),
   /** The version that floors compare: 1 at first. It grows with every change but a use. */
   version,
 });

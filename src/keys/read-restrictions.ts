@@ -2,16 +2,17 @@ import type { CreateKeyRequest } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { AppRecord } from "../apps/app-store.ts";
 import { isResourceId } from "../base/fields.ts";
 import type { RecordSource } from "../cache/record-source.ts";
+import { quotaPeriodOf } from "../quota/quota-message.ts";
 import { cutText, fail } from "../refusal/refusal.ts";
-import type { PlanName } from "../settings/config.ts";
+import { type PlanName, type QuotaLimit, quotaRequestsMax } from "../settings/config.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import type { KeyRecord } from "./key-store.ts";
 
 /** Reads what a new key of the team is restricted to. */
 export type ReadRestrictions = (
-  request: Pick<CreateKeyRequest, "appIds" | "requestsPerMinute">,
+  request: Pick<CreateKeyRequest, "appIds" | "requestsPerMinute" | "quota">,
   team: TeamRecord,
-) => Promise<Pick<KeyRecord, "appIds" | "requestsPerMinute">>;
+) => Promise<Pick<KeyRecord, "appIds" | "requestsPerMinute" | "quota">>;
 
 /** The apps that one key may be restricted to. */
 export const restrictedAppsMax = 100;
@@ -19,7 +20,8 @@ export const restrictedAppsMax = 100;
 /**
  * Throws INVALID_ARGUMENT that names the field: where there are too many apps, where the team may
  * not run one of them, in the same words as for one that does not exist, or where the number of
- * requests is not from 1 to the plan's. Apps that are named twice count once.
+ * requests is not from 1 to the plan's, or where the quota is not one. Apps that are named twice
+ * count once.
  */
 export function createReadRestrictions({
   apps,
@@ -50,8 +52,19 @@ export function createReadRestrictions({
       const named = cutText(unknown, appIdBytesMax);
       throw wrong("app_ids", `app_ids: team \`${team.id}\` has no app \`${named}\`.`);
     }
-    return { appIds, requestsPerMinute };
+    return { appIds, requestsPerMinute, quota: readQuota(request.quota) };
   };
+}
+
+function readQuota(quota: CreateKeyRequest["quota"]): QuotaLimit | null {
+  if (!quota) return null;
+  const requests = Number(quota.requests);
+  if (requests < 1 || requests > quotaRequestsMax) {
+    throw wrong("quota.requests", `quota.requests must be from 1 to ${quotaRequestsMax}.`);
+  }
+  const period = quotaPeriodOf(quota.period);
+  if (!period) throw wrong("quota.period", "quota.period must be QUOTA_PERIOD_DAY or QUOTA_PERIOD_MONTH.");
+  return { requests, period };
 }
 
 /** How much of an app's id a refusal repeats: as much as an id may have. */

@@ -147,6 +147,7 @@ export function keptBuffer(text: string, encoding: BufferEncoding): Buffer {
   return bytes;
 }
 
-function restrictionsOf({ appIds, requestsPerMinute }: KeyRecord): KeyRestrictions | null {
-  return appIds.length === 0 && requestsPerMinute === null ? null : { appIds, requestsPerMinute };
+function restrictionsOf({ appIds, requestsPerMinute, quota }: KeyRecord): KeyRestrictions | null {
+  const isFree = appIds.length === 0 && requestsPerMinute === null && quota === null;
+  return isFree ? null : { appIds, requestsPerMinute, quota };
 }

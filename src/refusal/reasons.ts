@@ -201,6 +201,11 @@ export const reasons = {
     words:
       "Keyrun's screen is not served under this host name. Use the address that it printed at its start.",
   },
+  TEAM_HAS_NO_QUOTA: {
+    ...failedPrecondition,
+    words:
+      "The plan of team `{team_id}` has no quota, so no request can be granted. KEYRUN_PLAN_QUOTAS sets the quotas of plans.",
+  },
   TEAM_EXISTS: { ...exists, words: "There is already a team with this id. Choose another id." },
   APP_EXISTS: { ...exists, words: "There is already an app with this id. Choose another id, or update it." },
   APP_FAILED: {

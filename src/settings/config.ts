@@ -4,6 +4,19 @@
 export const planNames = ["free", "pro", "team", "enterprise"] as const;
 export type PlanName = (typeof planNames)[number];
 
+/** The spans that a quota counts, both of UTC. */
+export const quotaPeriods = ["day", "month"] as const;
+export type QuotaPeriod = (typeof quotaPeriods)[number];
+
+/** How many requests are allowed in each day or month. */
+export interface QuotaLimit {
+  /** 1 to `quotaRequestsMax`. */
+  readonly requests: number;
+  readonly period: QuotaPeriod;
+}
+
+export const quotaRequestsMax = 1_000_000_000_000;
+
 /** The operator's settings: read once from the environment by `readSettings`, then frozen. */
 export interface Config {
   /** The public listener. Port 0 picks a free one. */
@@ -30,6 +43,8 @@ export interface Config {
   readonly serviceToken: string | undefined;
   /** Requests a minute of each plan, 1 to 100,000. */
   readonly planLimits: Readonly<Record<PlanName, number>>;
+  /** The quota of each plan that has one. */
+  readonly planQuotas: PlanQuotas;
   readonly keyPrefix: string;
   /** The name of a second header for keys. Undefined: they come in `Authorization` alone. */
   readonly keyHeader: string | undefined;
@@ -65,6 +80,9 @@ export interface Config {
   readonly accessLog: boolean;
   readonly logLevel: "fatal" | "error" | "warn" | "info" | "debug" | "trace" | "silent";
 }
+
+/** The quotas of plans. A plan that is not named has none. */
+export type PlanQuotas = Readonly<Partial<Record<PlanName, QuotaLimit>>>;
 
 /** The Redis in which instances count together, and what they do while it does not answer. */
 export interface SharedLimitConfig {

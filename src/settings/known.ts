@@ -15,6 +15,7 @@ import {
   numbersByName,
   oneOf,
   origin,
+  planQuotas,
   redisAddress,
   secretList,
   wholeNumber,
@@ -165,6 +166,11 @@ export const environment = z.object({
       .join(),
     does: "Requests a minute that each plan allows a team. A plan that is left out keeps its default.",
     example: "free=10,pro=100",
+  }),
+  KEYRUN_PLAN_QUOTAS: optionalSetting(planQuotas(), {
+    whenAbsent: "no plan has a quota",
+    does: "Requests a day or a month of UTC that each plan allows a team, beside its limit a minute. A plan that is left out has none.",
+    example: "free=1000/day,pro=100000/month",
   }),
   KEYRUN_KEYS_PER_TEAM_MAX: setting(wholeNumber({ min: 1, max: 10_000 }), {
     byDefault: "50",

@@ -118,6 +118,7 @@ function configFrom(settings: Parsed): Config {
     secrets: settings.KEYRUN_SECRET,
     serviceToken: settings.KEYRUN_SERVICE_TOKEN,
     planLimits: settings.KEYRUN_PLAN_LIMITS,
+    planQuotas: settings.KEYRUN_PLAN_QUOTAS ?? Object.freeze({}),
     keyPrefix: settings.KEYRUN_KEY_PREFIX,
     keyHeader: settings.KEYRUN_KEY_HEADER,
     keysPerTeamMax: settings.KEYRUN_KEYS_PER_TEAM_MAX,

@@ -2,6 +2,7 @@
 
 import { isIP } from "node:net";
 import { z } from "zod";
+import { type PlanQuotas, planNames, type QuotaLimit, quotaPeriods, quotaRequestsMax } from "./config.ts";
 import { isLoopbackHost, readHostAndPort, writeHostAndPort } from "./host.ts";
 
 /**
@@ -158,6 +159,23 @@ export function numbersByName<Name extends string>(
       given.set(name, parsed.data);
     }
     return Object.freeze({ ...defaults, ...Object.fromEntries(given) });
+  });
+}
+
+/** Comma-separated pairs like `free=1000/day`, each plan at most once. */
+export function planQuotas() {
+  const what = `pairs like free=1000/day, comma-separated, of ${planNames.join(", ")}, a whole number from 1 to ${quotaRequestsMax}, and /day or /month`;
+  return text(what, (value) => {
+    const given = new Map<string, QuotaLimit>();
+    for (const pair of value.split(",")) {
+      const [, plan, digits, unit] = /^(\w+)=([1-9]\d{0,12})\/(\w+)$/.exec(pair) ?? [];
+      const name = planNames.find((known) => known === plan);
+      const period = quotaPeriods.find((known) => known === unit);
+      const requests = Number(digits);
+      if (!name || !period || given.has(name) || requests > quotaRequestsMax) return undefined;
+      given.set(name, Object.freeze({ requests, period }));
+    }
+    return Object.freeze(Object.fromEntries(given)) as PlanQuotas; // The names were checked above.
   });
 }
 

@@ -10,8 +10,8 @@ import type { RecordSource } from "../cache/record-source.ts";
 import { type ChangeSecurityState, changeOf, grantOf, type StoredChange } from "../fleet/security-state.ts";
 import type { TeamLimiter } from "../limit/limit-decision.ts";
 import { rateLimitMessage } from "../limit/rate-limit-headers.ts";
-import { fail } from "../refusal/refusal.ts";
-import { type PlanName, planNames } from "../settings/config.ts";
+import { fail, unavailable } from "../refusal/refusal.ts";
+import { type PlanName, planNames, type QuotaLimit } from "../settings/config.ts";
 import { createDeleteTeam, type DeleteTeamParts } from "./delete-team.ts";
 import { noSuchTeam, requireTeam, whileTeamsStay } from "./find-team.ts";
 import type { MemberRecord, PreviewStore, TeamRecord } from "./team-store.ts";
@@ -28,6 +28,8 @@ export interface TeamServiceParts extends DeleteTeamParts {
   readonly limiter: TeamLimiter;
   /** Requests a minute of the plan, now. */
   readonly limitOf: (plan: PlanName) => number;
+  /** The quota of the plan, now; undefined where it has none. */
+  readonly quotaOf: (plan: PlanName) => QuotaLimit | undefined;
   /** Frees an e-mail: the next person who proves that it is theirs gets it. */
   readonly users: { release(email: string): Promise<void> };
   readonly changeSecurityState: DeleteTeamParts["changeSecurityState"] &
@@ -82,6 +84,11 @@ function teamMethods(parts: TeamServiceParts) {
     async getRateLimit({ teamId }) {
       const team = await requireTeam(teams, teamId);
       return { rateLimit: rateLimitMessage(await limiter.spend(team.id, limitOf(team.plan), 0)) };
+    },
+    async grantRequests({ teamId }) {
+      const team = await requireTeam(teams, teamId);
+      if (!parts.quotaOf(team.plan)) throw fail("TEAM_HAS_NO_QUOTA", { metadata: { team_id: team.id } });
+      throw unavailable();
     },
   } satisfies Partial<ServiceMethods<typeof TeamService>>;
 }

@@ -46,7 +46,7 @@ function setUp(facts: { limiter?: TeamLimiter; isTeamCached?: boolean } = {}) {
 
 /** A key that may make one request a minute, and came by rotations from `k1` or is it. */
 function limitedKey(keyId: string): KeyVerdict {
-  return { ...named, kind: "valid", keyId, restrictions: { appIds: [], requestsPerMinute: 1 } };
+  return { ...named, kind: "valid", keyId, restrictions: { appIds: [], requestsPerMinute: 1, quota: null } };
 }
 
 /** A limiter that another process keeps; the test decides when it answers. */

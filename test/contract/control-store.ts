@@ -206,12 +206,13 @@ export function controlStoreContract(
       }
     });
 
-    test("the limits of plans are those of the latest order, also when its record is gone", async () => {
+    test("the limits and quotas of plans are those of the latest order, also when its record is gone", async () => {
       const [control, other] = await open(2);
       const [id, later] = [randomUUID(), randomUUID()];
       const [first, second, third] = [60, 600, 30].map((free, place) => ({
         order: place + 1,
         limits: { free, gold: 9 },
+        quotas: { free: { requests: free, period: "day" }, gold: { requests: 9, period: "month" } } as const,
       }));
       await control.register(id, instanceFactsOf());
       await control.register(later, instanceFactsOf());
@@ -227,7 +228,11 @@ export function controlStoreContract(
 
     test("of eight instances that bring limits at once, the one with the latest order prevails", async () => {
       const stores = await open(8);
-      const brought = stores.map((_, place) => ({ order: place + 1, limits: { free: place + 1 } }));
+      const brought = stores.map((_, place) => ({
+        order: place + 1,
+        limits: { free: place + 1 },
+        quotas: {},
+      }));
       await Promise.all(stores.map((store, place) => store.bringPlanLimits(brought[place]!)));
       expect((await stores[0].read()).planLimits).toEqual(brought.at(-1));
     });

@@ -39,6 +39,7 @@ export function keyStoreContract(name: string, open: OpenStores): void {
           { appIds: ["words", "echo", "a-b-1"], requestsPerMinute: 3_000 },
           { appIds: ["echo"], requestsPerMinute: null },
           { appIds: [], requestsPerMinute: 1 },
+          { quota: { requests: 1_000_000_000_000, period: "month" } as const },
         ].map((facts, n) => keyRecordOf({ id: `${teamId}k${n}`, teamId, createTimeMs: 100 - n, ...facts }));
         await insertAll(restricted);
         for (const key of restricted) expect(await keys().find(key.id)).toEqual(key);
@@ -73,6 +74,7 @@ export function keyStoreContract(name: string, open: OpenStores): void {
           { version: 0 },
           { plan: "free" },
           { requestsPerMinute: 0 },
+          { quota: { requests: 0, period: "day" } },
         ]) {
           const key = { ...keyRecordOf({ id, teamId }), ...wrong } as KeyRecord;
           await expect(keys().insert(key, roomy)).rejects.toMatchObject({ reason: "INTERNAL" });

@@ -5,21 +5,25 @@ import { bringPlanLimits, type PlanLimits, planLimitsOf } from "#src/fleet/plan-
 import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { memoryControlStore } from "../harness/memory-control-store.ts";
 
-const own: PlanLimits = { free: 60, pro: 600, team: 3_000, enterprise: 10_000 };
+const limits = { free: 60, pro: 600, team: 3_000, enterprise: 10_000 };
+const own: PlanLimits = { limits, quotas: { free: { requests: 1_000, period: "day" } } };
 
-test("the limits that were brought hold, and a plan that they don't name has the own limit", () => {
+test("the limits that were brought hold, and a plan that they don't name has the own limit and no quota", () => {
   expect(planLimitsOf(undefined, own)).toEqual(own);
-  expect(planLimitsOf({ order: 1, limits: { free: 10, gold: 9 } }, own)).toEqual({ ...own, free: 10 });
+  const quotas = { pro: { requests: 9, period: "month" } } as const;
+  const brought = { order: 1, limits: { free: 10, gold: 9 }, quotas };
+  expect(planLimitsOf(brought, own)).toEqual({ limits: { ...limits, free: 10 }, quotas });
 });
 
-test("a limit that is lower than the one before passes the barrier, and no other change does", async () => {
+test("a limit or a quota that is lower than before passes the barrier, and no other change does", async () => {
   const control = memoryControlStore();
-  async function bring(limits: Partial<PlanLimits>) {
+  async function bring(changed: Partial<PlanLimits["limits"]>, quotas = own.quotas) {
     const ownId = randomUUID();
     const { leases } = await control.register(ownId, instanceFactsOf());
     const announced: [readonly ControlChange[], { readonly wait: boolean }][] = [];
     const announce = async (...said: (typeof announced)[0]) => void announced.push(said);
-    await bringPlanLimits(control, { announce, members: () => ({ ownId, leases }) }, { ...own, ...limits });
+    const plans = { limits: { ...limits, ...changed }, quotas };
+    await bringPlanLimits(control, { announce, members: () => ({ ownId, leases }) }, plans);
     return announced;
   }
   expect(await bring({})).toEqual([]);
@@ -27,6 +31,11 @@ test("a limit that is lower than the one before passes the barrier, and no other
   const lowered = [[{ kind: "plan-limits", id: "", version: 0 }], { wait: true }];
   expect(await bring({ free: 100, pro: 699 })).toEqual([lowered]);
   expect(await bring({ free: 100, pro: 699 })).toEqual([]);
+  expect(await bring({})).toEqual([lowered]);
+  expect(await bring({}, { free: { requests: 2_000, period: "day" } })).toEqual([]);
+  expect(await bring({}, { free: { requests: 1_999, period: "day" } })).toEqual([lowered]);
+  expect(await bring({}, { free: { requests: 9_999, period: "month" } })).toEqual([lowered]);
+  expect(await bring({}, {})).toEqual([]);
   expect(await bring({})).toEqual([lowered]);
 });
 

@@ -93,7 +93,8 @@ async function writeFamilies({ keys }: Stores, secretVersion: string): Promise<v
   await keys.insert(expired, roomy);
   await keys.markExpired({ nowMs: 1_700_000_700_000, limit: 9, teamId: "beta" });
   const { old, successor, oldEndMs } = families;
-  const restrictions = { appIds: ["words"], requestsPerMinute: 7, label: "paired" };
+  const quota = { requests: 1_000, period: "month" } as const;
+  const restrictions = { appIds: ["words"], requestsPerMinute: 7, label: "paired", quota };
   await keys.insert(record(old, { ...restrictions, expireTimeMs: oldEndMs + 5 }), roomy);
   const chainOf = (id: string) => ({ replacesKeyId: id, version: 2 });
   const expiring = { kind: "expire", expireTimeMs: oldEndMs } as const;

@@ -1,10 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type Client, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import { AuditService } from "#gen/keyrun/v1/audit_service_pb.ts";
 import { type CreateKeyRequest, KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import type { QuotaLimitSchema } from "#gen/keyrun/v1/quota_pb.ts";
 import type { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
 import { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
@@ -40,7 +42,9 @@ export interface IssuedKey {
 }
 
 /** What a key is restricted to. */
-export type Restrictions = Partial<Pick<CreateKeyRequest, "appIds" | "requestsPerMinute">>;
+export type Restrictions = Partial<Pick<CreateKeyRequest, "appIds" | "requestsPerMinute">> & {
+  quota?: MessageInitShape<typeof QuotaLimitSchema>;
+};
 
 export interface IssuedServiceToken {
   readonly id: string;

@@ -26,6 +26,7 @@ export function keyRecordOf(facts: Partial<KeyRecord> & Pick<KeyRecord, "id" | "
     pendingSinceMs: null,
     appIds: [],
     requestsPerMinute: null,
+    quota: null,
     version: 1,
     ...facts,
   };

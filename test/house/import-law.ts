@@ -13,6 +13,7 @@ const stages = [
   ["settings"],
   ["metrics"],
   ["http"],
+  ["quota"],
   ["auth", "cache"],
   ["limit"],
   ["fleet"],

@@ -43,6 +43,7 @@ describe("with nothing set", () => {
       secrets: undefined,
       serviceToken: undefined,
       planLimits: { free: 60, pro: 300, team: 600, enterprise: 3000 },
+      planQuotas: {},
       keyPrefix: "svc",
       keyHeader: undefined,
       keysPerTeamMax: 50,
@@ -67,7 +68,7 @@ describe("with nothing set", () => {
 
   test("the config and what it holds are frozen", () => {
     const config = accepted({ KEYRUN_SECRET: secret });
-    expect([config, config.planLimits, config.secrets].every(Object.isFrozen)).toBe(true);
+    expect([config, config.planLimits, config.planQuotas, config.secrets].every(Object.isFrozen)).toBe(true);
   });
 });
 
@@ -105,6 +106,7 @@ describe("each setting", () => {
       KEYRUN_SECRET: `${secret},${"ab".repeat(32)}`,
       KEYRUN_SERVICE_TOKEN: token,
       KEYRUN_PLAN_LIMITS: "pro=7,free=1",
+      KEYRUN_PLAN_QUOTAS: "pro=1000000000000/month,free=1/day",
       KEYRUN_KEY_PREFIX: "acme1",
       KEYRUN_KEY_HEADER: "X-API-Key",
       KEYRUN_KEYS_PER_TEAM_MAX: "2",
@@ -138,6 +140,10 @@ describe("each setting", () => {
       secrets: [Buffer.from(secret, "base64url"), Buffer.from("ab".repeat(32), "base64url")],
       serviceToken: token,
       planLimits: { free: 1, pro: 7, team: 600, enterprise: 3000 },
+      planQuotas: {
+        free: { requests: 1, period: "day" },
+        pro: { requests: 1_000_000_000_000, period: "month" },
+      },
       keyPrefix: "acme1",
       keyHeader: "X-API-Key",
       keysPerTeamMax: 2,
@@ -202,6 +208,13 @@ describe("each setting", () => {
     ["KEYRUN_PLAN_LIMITS", "free=1,free=2"],
     ["KEYRUN_PLAN_LIMITS", "free=1=2"],
     ["KEYRUN_PLAN_LIMITS", "free=100001"],
+    ["KEYRUN_PLAN_QUOTAS", "gold=1/day"],
+    ["KEYRUN_PLAN_QUOTAS", "free=0/day"],
+    ["KEYRUN_PLAN_QUOTAS", "free=1"],
+    ["KEYRUN_PLAN_QUOTAS", "free=1/hour"],
+    ["KEYRUN_PLAN_QUOTAS", "free=1/day,free=2/month"],
+    ["KEYRUN_PLAN_QUOTAS", "free=1000000000001/month"],
+    ["KEYRUN_PLAN_QUOTAS", "constructor=1/day"],
     ["KEYRUN_LOG_LEVEL", "loud"],
     ["KEYRUN_SECRET", "x".repeat(42)],
     ["KEYRUN_SECRET", Array(9).fill(secret).join()],

@@ -6,13 +6,15 @@ import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2"
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Timestamp, TimestampJson } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Quota, QuotaJson } from "./quota_pb.ts";
+import { file_keyrun_v1_quota } from "./quota_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file keyrun/v1/key.proto.
  */
 export const file_keyrun_v1_key: GenFile = /*@__PURE__*/
-  fileDesc("ChNrZXlydW4vdjEva2V5LnByb3RvEglrZXlydW4udjEi7wMKA0tleRIKCgJpZBgBIAEoCRIPCgd0ZWFtX2lkGAIgASgJEg0KBWxhYmVsGAMgASgJEhYKDnJlZGFjdGVkX3ZhbHVlGAQgASgJEi8KC2NyZWF0ZV90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpjcmVhdGVkX2J5GAYgASgJEjEKDWxhc3RfdXNlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3Jldm9rZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpyZXZva2VkX2J5GAkgASgJEiIKBXN0YXRlGAogASgOMhMua2V5cnVuLnYxLktleVN0YXRlEhIKCnJlcXVlc3RfaWQYCyABKAkSLwoLZXhwaXJlX3RpbWUYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhcKD3JlcGxhY2VzX2tleV9pZBgNIAEoCRIaChJyZXBsYWNlZF9ieV9rZXlfaWQYDiABKAkSDwoHYXBwX2lkcxgPIAMoCRIgChNyZXF1ZXN0c19wZXJfbWludXRlGBAgASgFSACIAQFCFgoUX3JlcXVlc3RzX3Blcl9taW51dGUqaQoIS2V5U3RhdGUSGQoVS0VZX1NUQVRFX1VOU1BFQ0lGSUVEEAASFAoQS0VZX1NUQVRFX0FDVElWRRABEhUKEUtFWV9TVEFURV9SRVZPS0VEEAISFQoRS0VZX1NUQVRFX0VYUElSRUQQA2IGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("ChNrZXlydW4vdjEva2V5LnByb3RvEglrZXlydW4udjEikAQKA0tleRIKCgJpZBgBIAEoCRIPCgd0ZWFtX2lkGAIgASgJEg0KBWxhYmVsGAMgASgJEhYKDnJlZGFjdGVkX3ZhbHVlGAQgASgJEi8KC2NyZWF0ZV90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpjcmVhdGVkX2J5GAYgASgJEjEKDWxhc3RfdXNlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3Jldm9rZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpyZXZva2VkX2J5GAkgASgJEiIKBXN0YXRlGAogASgOMhMua2V5cnVuLnYxLktleVN0YXRlEhIKCnJlcXVlc3RfaWQYCyABKAkSLwoLZXhwaXJlX3RpbWUYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhcKD3JlcGxhY2VzX2tleV9pZBgNIAEoCRIaChJyZXBsYWNlZF9ieV9rZXlfaWQYDiABKAkSDwoHYXBwX2lkcxgPIAMoCRIgChNyZXF1ZXN0c19wZXJfbWludXRlGBAgASgFSACIAQESHwoFcXVvdGEYESABKAsyEC5rZXlydW4udjEuUXVvdGFCFgoUX3JlcXVlc3RzX3Blcl9taW51dGUqaQoIS2V5U3RhdGUSGQoVS0VZX1NUQVRFX1VOU1BFQ0lGSUVEEAASFAoQS0VZX1NUQVRFX0FDVElWRRABEhUKEUtFWV9TVEFURV9SRVZPS0VEEAISFQoRS0VZX1NUQVRFX0VYUElSRUQQA2IGcHJvdG8z", [file_google_protobuf_timestamp, file_keyrun_v1_quota]);
 
 /**
  * An API key of a team. It never holds the key's full value.
@@ -144,6 +146,15 @@ export type Key = Message<"keyrun.v1.Key"> & {
    * @generated from field: optional int32 requests_per_minute = 16;
    */
   requestsPerMinute?: number | undefined;
+
+  /**
+   * Output only. The key's own quota, which it shares with the keys that it was
+   * rotated from and to. ListKeys alone says how much of it is used; elsewhere it
+   * has a limit and a period. It is absent if only the team's quota counts.
+   *
+   * @generated from field: keyrun.v1.Quota quota = 17;
+   */
+  quota?: Quota | undefined;
 };
 
 /**
@@ -276,6 +287,15 @@ export type KeyJson = {
    * @generated from field: optional int32 requests_per_minute = 16;
    */
   requestsPerMinute?: number;
+
+  /**
+   * Output only. The key's own quota, which it shares with the keys that it was
+   * rotated from and to. ListKeys alone says how much of it is used; elsewhere it
+   * has a limit and a period. It is absent if only the team's quota counts.
+   *
+   * @generated from field: keyrun.v1.Quota quota = 17;
+   */
+  quota?: QuotaJson;
 };
 
 /**

@@ -6,6 +6,8 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { FieldMask, FieldMaskJson } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_field_mask } from "@bufbuild/protobuf/wkt";
+import type { Quota, QuotaJson } from "./quota_pb.ts";
+import { file_keyrun_v1_quota } from "./quota_pb.ts";
 import type { RateLimit, RateLimitJson } from "./rate_limit_pb.ts";
 import { file_keyrun_v1_rate_limit } from "./rate_limit_pb.ts";
 import type { Member, MemberJson, Team, TeamJson } from "./team_pb.ts";
@@ -16,7 +18,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file keyrun/v1/team_service.proto.
  */
 export const file_keyrun_v1_team_service: GenFile = /*@__PURE__*/
-  fileDesc("ChxrZXlydW4vdjEvdGVhbV9zZXJ2aWNlLnByb3RvEglrZXlydW4udjEiMgoRQ3JlYXRlVGVhbVJlcXVlc3QSHQoEdGVhbRgBIAEoCzIPLmtleXJ1bi52MS5UZWFtIjMKEkNyZWF0ZVRlYW1SZXNwb25zZRIdCgR0ZWFtGAEgASgLMg8ua2V5cnVuLnYxLlRlYW0iIQoOR2V0VGVhbVJlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCSIwCg9HZXRUZWFtUmVzcG9uc2USHQoEdGVhbRgBIAEoCzIPLmtleXJ1bi52MS5UZWFtIjkKEExpc3RUZWFtc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkiTAoRTGlzdFRlYW1zUmVzcG9uc2USHgoFdGVhbXMYASADKAsyDy5rZXlydW4udjEuVGVhbRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiYwoRVXBkYXRlVGVhbVJlcXVlc3QSHQoEdGVhbRgBIAEoCzIPLmtleXJ1bi52MS5UZWFtEi8KC3VwZGF0ZV9tYXNrGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzayIzChJVcGRhdGVUZWFtUmVzcG9uc2USHQoEdGVhbRgBIAEoCzIPLmtleXJ1bi52MS5UZWFtIiQKEURlbGV0ZVRlYW1SZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkiFAoSRGVsZXRlVGVhbVJlc3BvbnNlIjIKEEFkZE1lbWJlclJlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRINCgVlbWFpbBgCIAEoCSI2ChFBZGRNZW1iZXJSZXNwb25zZRIhCgZtZW1iZXIYASABKAsyES5rZXlydW4udjEuTWVtYmVyIjUKE1JlbW92ZU1lbWJlclJlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRINCgVlbWFpbBgCIAEoCSIWChRSZW1vdmVNZW1iZXJSZXNwb25zZSJMChJMaXN0TWVtYmVyc1JlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJSChNMaXN0TWVtYmVyc1Jlc3BvbnNlEiIKB21lbWJlcnMYASADKAsyES5rZXlydW4udjEuTWVtYmVyEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSImChNHZXRSYXRlTGltaXRSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkiQAoUR2V0UmF0ZUxpbWl0UmVzcG9uc2USKAoKcmF0ZV9saW1pdBgBIAEoCzIULmtleXJ1bi52MS5SYXRlTGltaXQiOQoXU2V0UHJldmlld0FjY2Vzc1JlcXVlc3QSDQoFZW1haWwYASABKAkSDwoHZ3JhbnRlZBgCIAEoCCIaChhTZXRQcmV2aWV3QWNjZXNzUmVzcG9uc2UiKAoXR2V0UHJldmlld0FjY2Vzc1JlcXVlc3QSDQoFZW1haWwYASABKAkiKwoYR2V0UHJldmlld0FjY2Vzc1Jlc3BvbnNlEg8KB2dyYW50ZWQYASABKAgiQQoYTGlzdFByZXZpZXdBY2Nlc3NSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoBRISCgpwYWdlX3Rva2VuGAIgASgJIkQKGUxpc3RQcmV2aWV3QWNjZXNzUmVzcG9uc2USDgoGZW1haWxzGAEgAygJEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCTLiBwoLVGVhbVNlcnZpY2USSwoKQ3JlYXRlVGVhbRIcLmtleXJ1bi52MS5DcmVhdGVUZWFtUmVxdWVzdBodLmtleXJ1bi52MS5DcmVhdGVUZWFtUmVzcG9uc2UiABJCCgdHZXRUZWFtEhkua2V5cnVuLnYxLkdldFRlYW1SZXF1ZXN0Ghoua2V5cnVuLnYxLkdldFRlYW1SZXNwb25zZSIAEkgKCUxpc3RUZWFtcxIbLmtleXJ1bi52MS5MaXN0VGVhbXNSZXF1ZXN0Ghwua2V5cnVuLnYxLkxpc3RUZWFtc1Jlc3BvbnNlIgASSwoKVXBkYXRlVGVhbRIcLmtleXJ1bi52MS5VcGRhdGVUZWFtUmVxdWVzdBodLmtleXJ1bi52MS5VcGRhdGVUZWFtUmVzcG9uc2UiABJLCgpEZWxldGVUZWFtEhwua2V5cnVuLnYxLkRlbGV0ZVRlYW1SZXF1ZXN0Gh0ua2V5cnVuLnYxLkRlbGV0ZVRlYW1SZXNwb25zZSIAEkgKCUFkZE1lbWJlchIbLmtleXJ1bi52MS5BZGRNZW1iZXJSZXF1ZXN0Ghwua2V5cnVuLnYxLkFkZE1lbWJlclJlc3BvbnNlIgASUQoMUmVtb3ZlTWVtYmVyEh4ua2V5cnVuLnYxLlJlbW92ZU1lbWJlclJlcXVlc3QaHy5rZXlydW4udjEuUmVtb3ZlTWVtYmVyUmVzcG9uc2UiABJOCgtMaXN0TWVtYmVycxIdLmtleXJ1bi52MS5MaXN0TWVtYmVyc1JlcXVlc3QaHi5rZXlydW4udjEuTGlzdE1lbWJlcnNSZXNwb25zZSIAElEKDEdldFJhdGVMaW1pdBIeLmtleXJ1bi52MS5HZXRSYXRlTGltaXRSZXF1ZXN0Gh8ua2V5cnVuLnYxLkdldFJhdGVMaW1pdFJlc3BvbnNlIgASXQoQU2V0UHJldmlld0FjY2VzcxIiLmtleXJ1bi52MS5TZXRQcmV2aWV3QWNjZXNzUmVxdWVzdBojLmtleXJ1bi52MS5TZXRQcmV2aWV3QWNjZXNzUmVzcG9uc2UiABJdChBHZXRQcmV2aWV3QWNjZXNzEiIua2V5cnVuLnYxLkdldFByZXZpZXdBY2Nlc3NSZXF1ZXN0GiMua2V5cnVuLnYxLkdldFByZXZpZXdBY2Nlc3NSZXNwb25zZSIAEmAKEUxpc3RQcmV2aWV3QWNjZXNzEiMua2V5cnVuLnYxLkxpc3RQcmV2aWV3QWNjZXNzUmVxdWVzdBokLmtleXJ1bi52MS5MaXN0UHJldmlld0FjY2Vzc1Jlc3BvbnNlIgBiBnByb3RvMw", [file_google_protobuf_field_mask, file_keyrun_v1_rate_limit, file_keyrun_v1_team]);
+  fileDesc("ChxrZXlydW4vdjEvdGVhbV9zZXJ2aWNlLnByb3RvEglrZXlydW4udjEiMgoRQ3JlYXRlVGVhbVJlcXVlc3QSHQoEdGVhbRgBIAEoCzIPLmtleXJ1bi52MS5UZWFtIjMKEkNyZWF0ZVRlYW1SZXNwb25zZRIdCgR0ZWFtGAEgASgLMg8ua2V5cnVuLnYxLlRlYW0iIQoOR2V0VGVhbVJlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCSIwCg9HZXRUZWFtUmVzcG9uc2USHQoEdGVhbRgBIAEoCzIPLmtleXJ1bi52MS5UZWFtIjkKEExpc3RUZWFtc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkiTAoRTGlzdFRlYW1zUmVzcG9uc2USHgoFdGVhbXMYASADKAsyDy5rZXlydW4udjEuVGVhbRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiYwoRVXBkYXRlVGVhbVJlcXVlc3QSHQoEdGVhbRgBIAEoCzIPLmtleXJ1bi52MS5UZWFtEi8KC3VwZGF0ZV9tYXNrGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzayIzChJVcGRhdGVUZWFtUmVzcG9uc2USHQoEdGVhbRgBIAEoCzIPLmtleXJ1bi52MS5UZWFtIiQKEURlbGV0ZVRlYW1SZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkiFAoSRGVsZXRlVGVhbVJlc3BvbnNlIjIKEEFkZE1lbWJlclJlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRINCgVlbWFpbBgCIAEoCSI2ChFBZGRNZW1iZXJSZXNwb25zZRIhCgZtZW1iZXIYASABKAsyES5rZXlydW4udjEuTWVtYmVyIjUKE1JlbW92ZU1lbWJlclJlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRINCgVlbWFpbBgCIAEoCSIWChRSZW1vdmVNZW1iZXJSZXNwb25zZSJMChJMaXN0TWVtYmVyc1JlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJSChNMaXN0TWVtYmVyc1Jlc3BvbnNlEiIKB21lbWJlcnMYASADKAsyES5rZXlydW4udjEuTWVtYmVyEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSImChNHZXRSYXRlTGltaXRSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkiYQoUR2V0UmF0ZUxpbWl0UmVzcG9uc2USKAoKcmF0ZV9saW1pdBgBIAEoCzIULmtleXJ1bi52MS5SYXRlTGltaXQSHwoFcXVvdGEYAiABKAsyEC5rZXlydW4udjEuUXVvdGEiTQoUR3JhbnRSZXF1ZXN0c1JlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRIQCghyZXF1ZXN0cxgCIAEoAxISCgpyZXF1ZXN0X2lkGAMgASgJIjgKFUdyYW50UmVxdWVzdHNSZXNwb25zZRIfCgVxdW90YRgBIAEoCzIQLmtleXJ1bi52MS5RdW90YSI5ChdTZXRQcmV2aWV3QWNjZXNzUmVxdWVzdBINCgVlbWFpbBgBIAEoCRIPCgdncmFudGVkGAIgASgIIhoKGFNldFByZXZpZXdBY2Nlc3NSZXNwb25zZSIoChdHZXRQcmV2aWV3QWNjZXNzUmVxdWVzdBINCgVlbWFpbBgBIAEoCSIrChhHZXRQcmV2aWV3QWNjZXNzUmVzcG9uc2USDwoHZ3JhbnRlZBgBIAEoCCJBChhMaXN0UHJldmlld0FjY2Vzc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkiRAoZTGlzdFByZXZpZXdBY2Nlc3NSZXNwb25zZRIOCgZlbWFpbHMYASADKAkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJMrgICgtUZWFtU2VydmljZRJLCgpDcmVhdGVUZWFtEhwua2V5cnVuLnYxLkNyZWF0ZVRlYW1SZXF1ZXN0Gh0ua2V5cnVuLnYxLkNyZWF0ZVRlYW1SZXNwb25zZSIAEkIKB0dldFRlYW0SGS5rZXlydW4udjEuR2V0VGVhbVJlcXVlc3QaGi5rZXlydW4udjEuR2V0VGVhbVJlc3BvbnNlIgASSAoJTGlzdFRlYW1zEhsua2V5cnVuLnYxLkxpc3RUZWFtc1JlcXVlc3QaHC5rZXlydW4udjEuTGlzdFRlYW1zUmVzcG9uc2UiABJLCgpVcGRhdGVUZWFtEhwua2V5cnVuLnYxLlVwZGF0ZVRlYW1SZXF1ZXN0Gh0ua2V5cnVuLnYxLlVwZGF0ZVRlYW1SZXNwb25zZSIAEksKCkRlbGV0ZVRlYW0SHC5rZXlydW4udjEuRGVsZXRlVGVhbVJlcXVlc3QaHS5rZXlydW4udjEuRGVsZXRlVGVhbVJlc3BvbnNlIgASSAoJQWRkTWVtYmVyEhsua2V5cnVuLnYxLkFkZE1lbWJlclJlcXVlc3QaHC5rZXlydW4udjEuQWRkTWVtYmVyUmVzcG9uc2UiABJRCgxSZW1vdmVNZW1iZXISHi5rZXlydW4udjEuUmVtb3ZlTWVtYmVyUmVxdWVzdBofLmtleXJ1bi52MS5SZW1vdmVNZW1iZXJSZXNwb25zZSIAEk4KC0xpc3RNZW1iZXJzEh0ua2V5cnVuLnYxLkxpc3RNZW1iZXJzUmVxdWVzdBoeLmtleXJ1bi52MS5MaXN0TWVtYmVyc1Jlc3BvbnNlIgASUQoMR2V0UmF0ZUxpbWl0Eh4ua2V5cnVuLnYxLkdldFJhdGVMaW1pdFJlcXVlc3QaHy5rZXlydW4udjEuR2V0UmF0ZUxpbWl0UmVzcG9uc2UiABJUCg1HcmFudFJlcXVlc3RzEh8ua2V5cnVuLnYxLkdyYW50UmVxdWVzdHNSZXF1ZXN0GiAua2V5cnVuLnYxLkdyYW50UmVxdWVzdHNSZXNwb25zZSIAEl0KEFNldFByZXZpZXdBY2Nlc3MSIi5rZXlydW4udjEuU2V0UHJldmlld0FjY2Vzc1JlcXVlc3QaIy5rZXlydW4udjEuU2V0UHJldmlld0FjY2Vzc1Jlc3BvbnNlIgASXQoQR2V0UHJldmlld0FjY2VzcxIiLmtleXJ1bi52MS5HZXRQcmV2aWV3QWNjZXNzUmVxdWVzdBojLmtleXJ1bi52MS5HZXRQcmV2aWV3QWNjZXNzUmVzcG9uc2UiABJgChFMaXN0UHJldmlld0FjY2VzcxIjLmtleXJ1bi52MS5MaXN0UHJldmlld0FjY2Vzc1JlcXVlc3QaJC5rZXlydW4udjEuTGlzdFByZXZpZXdBY2Nlc3NSZXNwb25zZSIAYgZwcm90bzM", [file_google_protobuf_field_mask, file_keyrun_v1_quota, file_keyrun_v1_rate_limit, file_keyrun_v1_team]);
 
 /**
  * The team to create.
@@ -723,6 +725,13 @@ export type GetRateLimitResponse = Message<"keyrun.v1.GetRateLimitResponse"> & {
    * @generated from field: keyrun.v1.RateLimit rate_limit = 1;
    */
   rateLimit?: RateLimit | undefined;
+
+  /**
+   * Output only. The team's quota. It is absent if the team's plan has none.
+   *
+   * @generated from field: keyrun.v1.Quota quota = 2;
+   */
+  quota?: Quota | undefined;
 };
 
 /**
@@ -737,6 +746,13 @@ export type GetRateLimitResponseJson = {
    * @generated from field: keyrun.v1.RateLimit rate_limit = 1;
    */
   rateLimit?: RateLimitJson;
+
+  /**
+   * Output only. The team's quota. It is absent if the team's plan has none.
+   *
+   * @generated from field: keyrun.v1.Quota quota = 2;
+   */
+  quota?: QuotaJson;
 };
 
 /**
@@ -745,6 +761,110 @@ export type GetRateLimitResponseJson = {
  */
 export const GetRateLimitResponseSchema: GenMessage<GetRateLimitResponse, {jsonType: GetRateLimitResponseJson}> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_team_service, 17);
+
+/**
+ * The requests to grant.
+ *
+ * @generated from message keyrun.v1.GrantRequestsRequest
+ */
+export type GrantRequestsRequest = Message<"keyrun.v1.GrantRequestsRequest"> & {
+  /**
+   * Required. The team's id. Example: "demo".
+   *
+   * @generated from field: string team_id = 1;
+   */
+  teamId: string;
+
+  /**
+   * Required. How many requests this period has more: 1 to 1,000,000,000,000.
+   * Example: 5000.
+   *
+   * @generated from field: int64 requests = 2;
+   */
+  requests: bigint;
+
+  /**
+   * Optional. A UUID that makes a retry safe (AIP-155): what it granted before in
+   * this period is not granted again.
+   * Example: "8d5f3b1e-6c0a-4b7e-9d2f-1a3c5e7f9b0d".
+   *
+   * @generated from field: string request_id = 3;
+   */
+  requestId: string;
+};
+
+/**
+ * The requests to grant.
+ *
+ * @generated from message keyrun.v1.GrantRequestsRequest
+ */
+export type GrantRequestsRequestJson = {
+  /**
+   * Required. The team's id. Example: "demo".
+   *
+   * @generated from field: string team_id = 1;
+   */
+  teamId?: string;
+
+  /**
+   * Required. How many requests this period has more: 1 to 1,000,000,000,000.
+   * Example: 5000.
+   *
+   * @generated from field: int64 requests = 2;
+   */
+  requests?: string;
+
+  /**
+   * Optional. A UUID that makes a retry safe (AIP-155): what it granted before in
+   * this period is not granted again.
+   * Example: "8d5f3b1e-6c0a-4b7e-9d2f-1a3c5e7f9b0d".
+   *
+   * @generated from field: string request_id = 3;
+   */
+  requestId?: string;
+};
+
+/**
+ * Describes the message keyrun.v1.GrantRequestsRequest.
+ * Use `create(GrantRequestsRequestSchema)` to create a new message.
+ */
+export const GrantRequestsRequestSchema: GenMessage<GrantRequestsRequest, {jsonType: GrantRequestsRequestJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_team_service, 18);
+
+/**
+ * The quota after the grant.
+ *
+ * @generated from message keyrun.v1.GrantRequestsResponse
+ */
+export type GrantRequestsResponse = Message<"keyrun.v1.GrantRequestsResponse"> & {
+  /**
+   * Output only. The team's quota.
+   *
+   * @generated from field: keyrun.v1.Quota quota = 1;
+   */
+  quota?: Quota | undefined;
+};
+
+/**
+ * The quota after the grant.
+ *
+ * @generated from message keyrun.v1.GrantRequestsResponse
+ */
+export type GrantRequestsResponseJson = {
+  /**
+   * Output only. The team's quota.
+   *
+   * @generated from field: keyrun.v1.Quota quota = 1;
+   */
+  quota?: QuotaJson;
+};
+
+/**
+ * Describes the message keyrun.v1.GrantRequestsResponse.
+ * Use `create(GrantRequestsResponseSchema)` to create a new message.
+ */
+export const GrantRequestsResponseSchema: GenMessage<GrantRequestsResponse, {jsonType: GrantRequestsResponseJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_team_service, 19);
 
 /**
  * The access to set.
@@ -795,7 +915,7 @@ export type SetPreviewAccessRequestJson = {
  * Use `create(SetPreviewAccessRequestSchema)` to create a new message.
  */
 export const SetPreviewAccessRequestSchema: GenMessage<SetPreviewAccessRequest, {jsonType: SetPreviewAccessRequestJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_team_service, 18);
+  messageDesc(file_keyrun_v1_team_service, 20);
 
 /**
  * The answer when the access is set. It has no content.
@@ -818,7 +938,7 @@ export type SetPreviewAccessResponseJson = {
  * Use `create(SetPreviewAccessResponseSchema)` to create a new message.
  */
 export const SetPreviewAccessResponseSchema: GenMessage<SetPreviewAccessResponse, {jsonType: SetPreviewAccessResponseJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_team_service, 19);
+  messageDesc(file_keyrun_v1_team_service, 21);
 
 /**
  * The user whose access to read.
@@ -853,7 +973,7 @@ export type GetPreviewAccessRequestJson = {
  * Use `create(GetPreviewAccessRequestSchema)` to create a new message.
  */
 export const GetPreviewAccessRequestSchema: GenMessage<GetPreviewAccessRequest, {jsonType: GetPreviewAccessRequestJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_team_service, 20);
+  messageDesc(file_keyrun_v1_team_service, 22);
 
 /**
  * The user's preview access.
@@ -888,7 +1008,7 @@ export type GetPreviewAccessResponseJson = {
  * Use `create(GetPreviewAccessResponseSchema)` to create a new message.
  */
 export const GetPreviewAccessResponseSchema: GenMessage<GetPreviewAccessResponse, {jsonType: GetPreviewAccessResponseJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_team_service, 21);
+  messageDesc(file_keyrun_v1_team_service, 23);
 
 /**
  * The page of users to list.
@@ -941,7 +1061,7 @@ export type ListPreviewAccessRequestJson = {
  * Use `create(ListPreviewAccessRequestSchema)` to create a new message.
  */
 export const ListPreviewAccessRequestSchema: GenMessage<ListPreviewAccessRequest, {jsonType: ListPreviewAccessRequestJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_team_service, 22);
+  messageDesc(file_keyrun_v1_team_service, 24);
 
 /**
  * A page of users with preview access.
@@ -990,7 +1110,7 @@ export type ListPreviewAccessResponseJson = {
  * Use `create(ListPreviewAccessResponseSchema)` to create a new message.
  */
 export const ListPreviewAccessResponseSchema: GenMessage<ListPreviewAccessResponse, {jsonType: ListPreviewAccessResponseJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_team_service, 23);
+  messageDesc(file_keyrun_v1_team_service, 25);
 
 /**
  * Manages teams, their members, and the users with preview access.
@@ -1092,6 +1212,18 @@ export const TeamService: GenService<{
     methodKind: "unary";
     input: typeof GetRateLimitRequestSchema;
     output: typeof GetRateLimitResponseSchema;
+  },
+  /**
+   * Raises the quota of a team in this period alone. The answering instance accepts
+   * the requests at once, and others within a second. If the team's plan has no
+   * quota, the error is FAILED_PRECONDITION with the reason TEAM_HAS_NO_QUOTA.
+   *
+   * @generated from rpc keyrun.v1.TeamService.GrantRequests
+   */
+  grantRequests: {
+    methodKind: "unary";
+    input: typeof GrantRequestsRequestSchema;
+    output: typeof GrantRequestsResponseSchema;
   },
   /**
    * Grants preview access to a user, or withdraws it.

@@ -13,6 +13,7 @@ import { type App, AppSchema } from "#gen/keyrun/v1/app_pb.ts";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import { FleetService } from "#gen/keyrun/v1/fleet_service_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { QuotaPeriodSchema } from "#gen/keyrun/v1/quota_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import { ServiceRoleSchema } from "#gen/keyrun/v1/service_token_pb.ts";
 import { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts";
@@ -47,7 +48,8 @@ interface Named {
   readonly detail?: Parameters<typeof detailOf>[0];
 }
 
-const { createTeam, updateTeam, deleteTeam, addMember, removeMember, setPreviewAccess } = TeamService.method;
+const { createTeam, updateTeam, deleteTeam, addMember, removeMember, setPreviewAccess, grantRequests } =
+  TeamService.method;
 const { createKey, updateKey, rotateKey, revokeKey, revokeLeakedKey } = KeyService.method;
 const { createApp, updateApp, deleteApp } = AppService.method;
 const { signOut, createSignInLink } = SessionService.method;
@@ -59,12 +61,13 @@ const { createServiceToken, revokeServiceToken } = ServiceTokenService.method;
  */
 const changes: ReadonlyMap<DescMethod, AuditedMethod> = new Map([
   // Keyrun makes the id of the key, and the keyring fills it in.
-  change(createKey, "key.create", ({ teamId, expireTime, appIds, requestsPerMinute }) => ({
+  change(createKey, "key.create", ({ teamId, expireTime, appIds, requestsPerMinute, quota }) => ({
     team: teamId,
     detail: {
       expire_time: timeText(expireTime),
       apps: appIdsOf(appIds),
       requests_per_minute: requestsPerMinute,
+      quota: quota && `${quota.requests}/${enumText(QuotaPeriodSchema, quota.period)}`,
     },
   })),
   change(updateKey, "key.update", ({ teamId, keyId, updateMask, expireTime }) => {
@@ -92,6 +95,10 @@ const changes: ReadonlyMap<DescMethod, AuditedMethod> = new Map([
     return { team: team?.id, detail: { changed, plan } };
   }),
   change(deleteTeam, "team.delete", ({ teamId }) => ({ team: teamId }), { written: "steps" }),
+  change(grantRequests, "team.grant_requests", ({ teamId, requests }) => ({
+    team: teamId,
+    detail: { requests: String(requests) },
+  })),
   change(addMember, "member.add", ({ teamId, email }) => ({ team: teamId, email })),
   change(removeMember, "member.remove", ({ teamId, email }) => ({ team: teamId, email })),
   change(setPreviewAccess, "preview.set", ({ email, granted }) => ({ email, detail: { granted } })),

@@ -9,6 +9,7 @@ import type {
   LeaseRecord,
   NumberedChange,
 } from "../../fleet/control-store.ts";
+import { type QuotaLimit, quotaPeriods } from "../../settings/config.ts";
 import { checkRecord } from "../records.ts";
 
 const count = z.int().nonnegative();
@@ -43,9 +44,15 @@ const lease = z.object({
   share: share.optional(),
 }) satisfies z.ZodType<Omit<LeaseRecord, "id">>;
 
+const quotaLimit = z.object({
+  requests: count,
+  period: z.enum(quotaPeriods),
+}) satisfies z.ZodType<QuotaLimit>;
+
 const planLimits = z.object({
   order: count,
   limits: z.record(z.string(), count),
+  quotas: z.record(z.string(), quotaLimit),
 }) satisfies z.ZodType<BroughtPlanLimits>;
 
 /** The one document by which the instances of a fleet agree. */

@@ -91,8 +91,9 @@ export function createKeyStore(db: DatabaseSync): KeyStore {
 }
 
 function insertRow({ insert }: Statements, key: KeyRecord): void {
-  const { appIds, ...row } = checkRecord(keyRecord, key, `keys/${key.id}`);
-  insert.run({ ...row, appIds: JSON.stringify(appIds), labelFolded: searchForm(row.label) });
+  const { appIds, quota, ...row } = checkRecord(keyRecord, key, `keys/${key.id}`);
+  const json = { appIds: JSON.stringify(appIds), quota: quota && JSON.stringify(quota) };
+  insert.run({ ...row, ...json, labelFolded: searchForm(row.label) });
 }
 
 /** To be done within one transaction. */
@@ -234,7 +235,8 @@ const predecessorOf = `replaced_by_key_id = ?1 AND (id, team_id) =
 
 /** The record of a key's row. Throws INTERNAL where the row does not fit. */
 function checkKey(row: Record<string, unknown>): KeyRecord {
-  return checkRecord(keyRecord, { ...row, appIds: parseJson(row.appIds) }, `keys/${row.id}`);
+  const json = { appIds: parseJson(row.appIds), quota: parseJson(row.quota) };
+  return checkRecord(keyRecord, { ...row, ...json }, `keys/${row.id}`);
 }
 
 function keyOf(row: Record<string, unknown> | undefined): KeyRecord | undefined {

@@ -1,0 +1,20 @@
+/** A quota over the wire: what it allows, and what is used of it. */
+
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { QuotaPeriod as PeriodNumber, type QuotaSchema } from "#gen/keyrun/v1/quota_pb.ts";
+import { type QuotaLimit, type QuotaPeriod, quotaPeriods } from "../settings/config.ts";
+
+const periodNumbers: Readonly<Record<QuotaPeriod, PeriodNumber>> = {
+  day: PeriodNumber.DAY,
+  month: PeriodNumber.MONTH,
+};
+
+/** The period of this number; undefined where it is unspecified or unknown. */
+export function quotaPeriodOf(number: PeriodNumber): QuotaPeriod | undefined {
+  return quotaPeriods.find((period) => periodNumbers[period] === number);
+}
+
+/** The quota without its state, which costs a read of the store. */
+export function quotaLimitMessage({ requests, period }: QuotaLimit): MessageInitShape<typeof QuotaSchema> {
+  return { limit: BigInt(requests), period: periodNumbers[period] };
+}
