@@ -130,6 +130,14 @@ function admissionOf(decision: Decision<LimitDecision>, caller: Caller): Admissi
         rate: teamRate(decision.rate, decision.end),
         principal: principalOf(decision),
       };
+    case "quota_exceeded":
+      // The refusal of its own follows.
+      return {
+        kind: "refused",
+        refusal: limited(decision.rate),
+        rate: teamRate(decision.rate, decision.end),
+        principal: principalOf(decision),
+      };
     case "admitted":
       return {
         kind: "admitted",

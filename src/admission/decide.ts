@@ -103,9 +103,10 @@ function decided(
     if (rate.accepted) usage.accepted(teamId, keyId, unixMs);
     else usage.limited(teamId, keyId, unixMs);
   }
-  if (!rate.accepted) return { kind: "limited", keyId, teamId, plan, restrictions, end, rate };
+  if (!rate.accepted)
+    return { kind: "limited", keyId, teamId, plan, restrictions, end, rate, quota: undefined };
   const rateNow = () => limiter.peek(teamId, rate.limit, keyLimitOf(verdict));
-  return { kind: "admitted", keyId, teamId, plan, restrictions, end, rate, rateNow };
+  return { kind: "admitted", keyId, teamId, plan, restrictions, end, rate, quota: undefined, rateNow };
 }
 
 function requireLease({ mayAdmit, whyNot }: DecideParts): void {

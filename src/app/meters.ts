@@ -77,6 +77,7 @@ export function meterVerdicts(
 const verdictOf = {
   admitted: "valid",
   limited: "limited",
+  quota_exceeded: "limited",
   revoked: "revoked",
   expired: "expired",
 } as const;

@@ -5,6 +5,7 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { KeyEnd } from "../http/headers.ts";
+import type { QuotaState } from "../quota/quota.ts";
 import type { PlanName, QuotaLimit } from "../settings/config.ts";
 
 /**
@@ -129,10 +130,23 @@ interface ValidKey {
 export type Decision<Rate> =
   | Exclude<KeyVerdict, { kind: "valid" }>
   /** Nothing was taken. */
-  | (ValidKey & { readonly kind: "limited"; readonly rate: Rate })
+  | (ValidKey & { readonly kind: "limited"; readonly rate: Rate; readonly quota: QuotaState | undefined })
+  /** Nothing was taken, also not of the limit. */
+  | (ValidKey & {
+      readonly kind: "quota_exceeded";
+      /** The limit as it is, without spending. */
+      readonly rate: Rate;
+      /** Whose quota it is, and its state. */
+      readonly subject: "team" | "key";
+      readonly quota: QuotaState;
+      /** As in `QuotaExceeded`. */
+      readonly retryAfterMs: number;
+    })
   | (ValidKey & {
       readonly kind: "admitted";
       readonly rate: Rate;
+      /** That of the team after it, as this instance knows it; undefined: its plan has none. */
+      readonly quota: QuotaState | undefined;
       /** The same numbers now, without spending: for an answer that comes later. */
       rateNow(): Rate;
     });
