@@ -174,6 +174,8 @@ export const bounds = {
   pageSizeDefault: 50,
   pageSizeMax: 100,
   retryAfterUnavailableMs: 1_000,
+  /** Timers of JavaScript overflow after 24.8 days: a client that waits for longer never waits. */
+  quotaRetryAfterMsMax: 24 * 60 * 60 * 1_000,
   /** Calls of `grpc.health.v1.Health/Watch` open at once: they need no credential. */
   healthWatchersMax: 1_000,
   /** A session ends this long after sign-in. */

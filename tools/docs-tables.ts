@@ -53,7 +53,8 @@ export function renderRefusalsTable(): string {
 }
 
 /** Whether it makes sense to send the request again. */
-function repeat({ httpStatus, retryAfterMs, unsafeToRepeat }: ReasonRow): string {
+function repeat({ httpStatus, retryAfterMs, unsafeToRepeat, untilLater }: ReasonRow): string {
+  if (untilLater) return "once the time that the message names has come";
   if (httpStatus === 429) return "after `Retry-After`";
   if (retryAfterMs !== undefined) return `after ${retryAfterMs / 1_000} s`;
   if (!unsafeToRepeat) return "";

@@ -13,12 +13,14 @@ import {
 } from "../auth/key-evidence.ts";
 import type { Anyone, KeyPrincipal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
+import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { KeyEnd } from "../http/headers.ts";
 import { readBearer, readKeyHeader } from "../http/request-head.ts";
 import type { RequestNotes } from "../http/request-notes.ts";
 import { type LimitDecision, stricterLimit } from "../limit/limit-decision.ts";
-import type { RateReport } from "../limit/rate-limit-headers.ts";
+import type { ExceededQuota, RateReport } from "../limit/rate-limit-headers.ts";
+import type { NamedQuota } from "../quota/quota.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import type { PlanName } from "../settings/config.ts";
 
@@ -127,24 +129,25 @@ function admissionOf(decision: Decision<LimitDecision>, caller: Caller): Admissi
       return {
         kind: "refused",
         refusal: limited(decision.rate),
-        rate: teamRate(decision.rate, decision.end),
+        rate: teamRate(decision.rate, decision),
         principal: principalOf(decision),
       };
-    case "quota_exceeded":
-      // The refusal of its own follows.
+    case "quota_exceeded": {
+      const exceeded = exceededBy(decision);
       return {
         kind: "refused",
-        refusal: limited(decision.rate),
-        rate: teamRate(decision.rate, decision.end),
+        refusal: quotaExceeded(exceeded),
+        rate: { ...teamRate(decision.rate, decision), exceeded },
         principal: principalOf(decision),
       };
+    }
     case "admitted":
       return {
         kind: "admitted",
         principal: principalOf(decision),
         plan: decision.plan,
-        rate: teamRate(decision.rate, decision.end),
-        rateNow: () => teamRate(decision.rateNow(), decision.end),
+        rate: teamRate(decision.rate, decision),
+        rateNow: () => teamRate(decision.rateNow(), decision),
       };
   }
 }
@@ -153,8 +156,11 @@ function principalOf({ keyId, teamId, restrictions }: Omit<KeyPrincipal, "kind">
   return { kind: "api_key", keyId, teamId, restrictions };
 }
 
-function teamRate(decision: LimitDecision, keyEnd: KeyEnd | undefined): RateReport {
-  return { policy: "team", decision, keyEnd };
+function teamRate(
+  decision: LimitDecision,
+  { end, quotas }: { readonly end: KeyEnd | undefined; readonly quotas: readonly NamedQuota[] },
+): RateReport {
+  return { policy: "team", decision, quotas, keyEnd: end };
 }
 
 /**
@@ -174,6 +180,20 @@ function limited(decision: LimitDecision): Refusal {
     retry_after_s: String(Math.max(1, Math.ceil(retryAfterMs / 1000))),
   };
   return fail("RATE_LIMIT_EXCEEDED", { metadata, retryAfterMs });
+}
+
+type QuotaExceeded = Extract<Decision<LimitDecision>, { kind: "quota_exceeded" }>;
+
+function exceededBy({ exceeded, retryAfterMs }: QuotaExceeded): ExceededQuota {
+  const waitMs = Math.min(Math.max(retryAfterMs, 1_000), bounds.quotaRetryAfterMsMax);
+  return { ...exceeded, retryAfterMs: waitMs };
+}
+
+function quotaExceeded({ subject, state, retryAfterMs }: ExceededQuota): Refusal {
+  const { period, resetTimeMs } = state;
+  const limit = String(state.limit + state.granted);
+  const reset_time = new Date(resetTimeMs).toISOString().replace(".000", "");
+  return fail("QUOTA_EXCEEDED", { metadata: { subject, limit, period, reset_time }, retryAfterMs });
 }
 
 /** A caller of a method that takes no credential, and what its address has left. */

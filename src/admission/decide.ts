@@ -103,10 +103,9 @@ function decided(
     if (rate.accepted) usage.accepted(teamId, keyId, unixMs);
     else usage.limited(teamId, keyId, unixMs);
   }
-  if (!rate.accepted)
-    return { kind: "limited", keyId, teamId, plan, restrictions, end, rate, quota: undefined };
+  if (!rate.accepted) return { kind: "limited", keyId, teamId, plan, restrictions, end, rate, quotas: [] };
   const rateNow = () => limiter.peek(teamId, rate.limit, keyLimitOf(verdict));
-  return { kind: "admitted", keyId, teamId, plan, restrictions, end, rate, quota: undefined, rateNow };
+  return { kind: "admitted", keyId, teamId, plan, restrictions, end, rate, quotas: [], rateNow };
 }
 
 function requireLease({ mayAdmit, whyNot }: DecideParts): void {

@@ -13,6 +13,7 @@ import { bounds } from "../bounds.ts";
 import { currentRecords } from "../cache/record-source.ts";
 import { createFleetKeyEvents, createKeyEvents } from "../keys/key-events.ts";
 import { deletedKeyVersion } from "../keys/key-life.ts";
+import { createKeyQuota } from "../keys/key-quota.ts";
 import { createKeyService } from "../keys/key-service.ts";
 import type { KeyRecord } from "../keys/key-store.ts";
 import { createDeleteKeys, createKeySweep } from "../keys/key-sweep.ts";
@@ -28,6 +29,8 @@ import { createKeyVerifier } from "../keys/verify-key.ts";
 import { createWatchedUses, createWatchKeys, type WatchKeysParts } from "../keys/watch-keys.ts";
 import type { TeamLimiter } from "../limit/limit-decision.ts";
 import { createLimiter } from "../limit/limiter.ts";
+import type { Quotas } from "../quota/quota.ts";
+import { unavailable } from "../refusal/refusal.ts";
 import { createAuditCalls } from "../rpc/audit/audit-calls.ts";
 import { runMsMax, served } from "../rpc/served.ts";
 import type { TeamDependents } from "../teams/delete-team.ts";
@@ -86,6 +89,8 @@ export function createServices(parts: ServicesParts) {
     findApp,
     findRunnableApp,
     activeKeys: keys.activeKeys,
+    quotaShares: () =>
+      [...decisions.quotas.knownTeams()].map(({ used, limit, granted }) => used / (limit + granted)),
     openStreams: () => ({ app: runs.openStreams(), keys: keyEvents.watchers() }),
     auditCalls,
     revokeLeakedKey,
@@ -204,6 +209,11 @@ function wireDecisions(
     logsMax: bounds.teamLogsMax,
     keyLogsMax: bounds.keyLogsMax,
   });
+  const quotas: Pick<Quotas, "state" | "grant" | "knownTeams"> = {
+    knownTeams: () => [],
+    state: () => Promise.reject(unavailable()),
+    grant: () => Promise.reject(unavailable()),
+  };
   const limits = { clock, limiter: parts.sharedLimit ?? limiter, limitOf, teams: caches.teams };
   const decide = createDecide({
     ...limits,
@@ -217,6 +227,7 @@ function wireDecisions(
   return {
     limiter,
     limits,
+    quotas,
     decide: meterVerdicts(decide, metrics),
     admit: parts.isWatched ? noteCallers(admit) : admit,
   };
@@ -237,6 +248,7 @@ function wireKeyService(
       keysPerTeamMax: config.keysPerTeamMax,
       keyPrefix: config.keyPrefix,
       readRestrictions: createReadRestrictions({ apps, limitOf: membership.limitOf }),
+      keyQuota: createKeyQuota({ teams, limitOf: membership.limitOf, quotas: decisions.quotas }),
       decide: decisions.decide,
       onRevoked,
     }),
@@ -278,6 +290,8 @@ function wireTeamService(
   return createTeamService({
     ...decisions.limits,
     quotaOf: membership.quotaOf,
+    quotas: decisions.quotas,
+    newRequestId: () => randomBytes(16).toString("hex"),
     teams: changing.teams,
     store: stores.teams,
     members,

@@ -181,6 +181,7 @@ function observe(opened: Opened, services: Services, { publicListener, internalL
       backgroundRuns: services.keptRuns.state(),
       activeKeys: services.activeKeys(),
       expiringKeys: services.keySweep.expiringKeys(),
+      quotaShares: services.quotaShares(),
     }),
     fleet: fleet && (() => ({ mayAdmit: fleet.mayAdmit(), instances: fleet.members().leases.length })),
     leaseLeftSeconds: leftMs && (() => leftMs() / 1_000),

@@ -5,7 +5,7 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { KeyEnd } from "../http/headers.ts";
-import type { QuotaState } from "../quota/quota.ts";
+import type { NamedQuota } from "../quota/quota.ts";
 import type { PlanName, QuotaLimit } from "../settings/config.ts";
 
 /**
@@ -130,23 +130,28 @@ interface ValidKey {
 export type Decision<Rate> =
   | Exclude<KeyVerdict, { kind: "valid" }>
   /** Nothing was taken. */
-  | (ValidKey & { readonly kind: "limited"; readonly rate: Rate; readonly quota: QuotaState | undefined })
+  | (ValidKey & {
+      readonly kind: "limited";
+      readonly rate: Rate;
+      /** As this instance knows them: the team's, if its plan has one, and the key's own. */
+      readonly quotas: readonly NamedQuota[];
+    })
   /** Nothing was taken, also not of the limit. */
   | (ValidKey & {
       readonly kind: "quota_exceeded";
       /** The limit as it is, without spending. */
       readonly rate: Rate;
-      /** Whose quota it is, and its state. */
-      readonly subject: "team" | "key";
-      readonly quota: QuotaState;
+      readonly quotas: readonly NamedQuota[];
+      /** The one of them that has too little left. */
+      readonly exceeded: NamedQuota;
       /** As in `QuotaExceeded`. */
       readonly retryAfterMs: number;
     })
   | (ValidKey & {
       readonly kind: "admitted";
       readonly rate: Rate;
-      /** That of the team after it, as this instance knows it; undefined: its plan has none. */
-      readonly quota: QuotaState | undefined;
+      /** The same, after it. */
+      readonly quotas: readonly NamedQuota[];
       /** The same numbers now, without spending: for an answer that comes later. */
       rateNow(): Rate;
     });

@@ -134,3 +134,13 @@ function isOneCodePoint(text: string): boolean {
   const [first] = text;
   return first === text;
 }
+
+const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** The `request_id` of a call that must not be done twice; null if it has none. */
+export function readRequestId(value: string): string | null {
+  const requestId = value.toLowerCase();
+  if (requestId === "") return null;
+  if (uuidForm.test(requestId)) return requestId;
+  throw fail("INVALID_ARGUMENT", { param: "request_id", problem: "request_id must be a UUID, or empty." });
+}

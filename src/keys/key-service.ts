@@ -14,19 +14,22 @@ import {
 import { type Decide, type Decision, mayRunApp, unguarded } from "../auth/key-evidence.ts";
 import type { ServiceMethods } from "../auth/principal.ts";
 import { type Clock, ownTurn } from "../base/clock.ts";
-import { readKeyQuery, readLabel, searchForm } from "../base/fields.ts";
+import { readKeyQuery, readLabel, readRequestId, searchForm } from "../base/fields.ts";
 import { cutPage, readPage, readPlace, writePlace } from "../base/page.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { type LimitDecision, stricterLimit } from "../limit/limit-decision.ts";
 import { rateLimitMessage } from "../limit/rate-limit-headers.ts";
 import { mayHoldSecret } from "../log/redaction.ts";
+import type { QuotaState } from "../quota/quota.ts";
+import { quotaMessage } from "../quota/quota-message.ts";
 import { fail } from "../refusal/refusal.ts";
 import { requireTeam } from "../teams/find-team.ts";
 import { planNumber } from "../teams/team-service.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import { readNewExpireTime } from "./key-life.ts";
-import { keyMessage, readRequestId } from "./key-message.ts";
+import { keyMessage } from "./key-message.ts";
+import type { KeyQuota } from "./key-quota.ts";
 import type { KeyCursor, KeyMatch, KeyRecord } from "./key-store.ts";
 import type { Keyring } from "./keyring.ts";
 import type { ReadRestrictions } from "./read-restrictions.ts";
@@ -40,6 +43,7 @@ export interface KeyServiceParts {
   readonly keysPerTeamMax: number;
   readonly keyPrefix: string;
   readonly readRestrictions: ReadRestrictions;
+  readonly keyQuota: KeyQuota;
   /** Called once the revocation is final, also with a key that was revoked before. */
   readonly onRevoked: (key: KeyRecord) => void;
 }
@@ -94,13 +98,28 @@ function verified(
   const { keyId, teamId, restrictions } = decision;
   // As for a run, the limits come before the app.
   const verdict = mayRunApp(restrictions, appId) ? Verdict.VALID : Verdict.APP_NOT_ALLOWED;
+  const quota = tighterQuota(decision);
   return {
-    verdict: decision.kind === "admitted" ? verdict : Verdict.RATE_LIMITED,
+    verdict: { admitted: verdict, limited: Verdict.RATE_LIMITED, quota_exceeded: Verdict.QUOTA_EXCEEDED }[
+      decision.kind
+    ],
     keyId,
     teamId,
     plan: planNumber(decision.plan),
     rateLimit: rateLimitMessage(stricterLimit(decision.rate)),
+    ...(quota && { quota: quotaMessage(quota) }),
   };
+}
+
+/**
+ * The state of the quota that refuses, else of the one with fewer left, and of two alike the key's.
+ */
+function tighterQuota(
+  decision: Extract<Decision<LimitDecision>, { kind: "admitted" | "limited" | "quota_exceeded" }>,
+): QuotaState | undefined {
+  if (decision.kind === "quota_exceeded") return decision.exceeded.state;
+  const [first, second] = decision.quotas.map(({ state }) => state);
+  return first && second && second.left <= first.left ? second : first;
 }
 
 /**
@@ -148,6 +167,7 @@ function idStartOf(text: string, prefix: string): string | undefined {
 
 interface ListKeysParts {
   readonly keyring: Pick<Keyring, "list" | "placeOf" | "countActive" | "countRevoked">;
+  readonly keyQuota: KeyQuota;
   readonly teams: RecordSource<TeamRecord>;
   readonly keysPerTeamMax: number;
   readonly keyPrefix: string;
@@ -155,7 +175,7 @@ interface ListKeysParts {
 
 /** `KeyService.ListKeys`. */
 export function createListKeys(parts: ListKeysParts): ServiceMethods<typeof KeyService>["listKeys"] {
-  const { keyring, teams, keysPerTeamMax, keyPrefix } = parts;
+  const { keyring, teams, keysPerTeamMax, keyPrefix, keyQuota } = parts;
   return async ({ teamId, query, showRevoked, onlyRevoked, ...request }) => {
     const team = await requireTeam(teams, teamId);
     const match = keyMatchOf(query, keyPrefix);
@@ -184,13 +204,19 @@ export function createListKeys(parts: ListKeysParts): ServiceMethods<typeof KeyS
       stoppedAt && writeCursor(stoppedAt),
     );
     return {
-      keys: items.map(keyMessage),
+      keys: await Promise.all(items.map((key) => messageWithQuota(key, keyQuota))),
       nextPageToken,
       activeKeyCount,
       activeKeyCountMax: keysPerTeamMax,
       revokedKeyCount,
     };
   };
+}
+
+async function messageWithQuota(key: KeyRecord, keyQuota: KeyQuota) {
+  const isActive = key.revokeTimeMs === null && key.expiredTimeMs === null;
+  const state = key.quota && isActive ? await keyQuota(key) : undefined;
+  return { ...keyMessage(key), ...(state && { quota: quotaMessage(state) }) };
 }
 
 /**

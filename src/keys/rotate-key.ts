@@ -1,10 +1,11 @@
 import type { Duration } from "@bufbuild/protobuf/wkt";
 import type { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { actorOf, type Principal, type ServiceMethods } from "../auth/principal.ts";
+import { readRequestId } from "../base/fields.ts";
 import { fail, unavailable } from "../refusal/refusal.ts";
 import { requireLasting, requireTeam } from "../teams/find-team.ts";
 import { keyLifeBounds, successorVersion } from "./key-life.ts";
-import { keyMessage, keyNotFound, readRequestId } from "./key-message.ts";
+import { keyMessage, keyNotFound } from "./key-message.ts";
 import type { KeyRecord, KeyStore, RotateKeyOrder, RotateKeyOutcome } from "./key-store.ts";
 import { type KeyringParts, mintKey } from "./keyring.ts";
 import type { UpdateKeyParts } from "./update-key.ts";

@@ -4,6 +4,7 @@ import type { RateLimitSchema } from "#gen/keyrun/v1/rate_limit_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import { type KeyEnd, keyEndHeaders } from "../http/headers.ts";
+import { type NamedQuota, periodOf } from "../quota/quota.ts";
 import { type LimitDecision, stricterLimit } from "./limit-decision.ts";
 
 /**
@@ -13,8 +14,17 @@ import { type LimitDecision, stricterLimit } from "./limit-decision.ts";
 export interface RateReport {
   readonly policy: "team" | "address";
   readonly decision: LimitDecision;
+  /** The team's quota and the key's, as far as they have one and it is known. */
+  readonly quotas?: readonly NamedQuota[];
+  /** The quota that refuses the request; undefined if none does. */
+  readonly exceeded?: ExceededQuota | undefined;
   /** When the caller's key will end; undefined: it does not expire, or no key is proven. */
   readonly keyEnd?: KeyEnd | undefined;
+}
+
+export interface ExceededQuota extends NamedQuota {
+  /** 1 s to a day. */
+  readonly retryAfterMs: number;
 }
 
 /**
@@ -25,6 +35,8 @@ export function rateReportHeaders(rate: RateReport | undefined, clock: Clock): s
   if (!rate) return [];
   const nowMs = clock.unixMs();
   const headers = rateLimitHeaders(rate.decision, rate.policy, nowMs);
+  if (rate.quotas && rate.quotas.length > 0) addQuotas(headers, rate.quotas, nowMs);
+  if (rate.exceeded) describeQuota(headers, rate.exceeded);
   if (rate.keyEnd) headers.push(...keyEndHeaders(rate.keyEnd, nowMs));
   return headers;
 }
@@ -64,6 +76,32 @@ export function rateLimitHeaders(
     headers.push("Retry-After-Ms", String(Math.ceil(strict.retryAfterMs)));
   }
   return headers;
+}
+
+/** The places of the values in what `rateLimitHeaders` returns. */
+const at = { limit: 1, remaining: 3, reset: 5, left: 7, policy: 9 } as const;
+
+/** Lists the quotas in the fields of the draft: `"team-month";r=99;t=86400`. */
+function addQuotas(headers: string[], quotas: readonly NamedQuota[], nowUnixMs: number): void {
+  for (const { subject, state } of quotas) {
+    const name = `"${subject}-${state.period}"`;
+    const resetAfterS = Math.ceil(Math.max(state.resetTimeMs - nowUnixMs, 0) / 1_000);
+    const { startMs, endMs } = periodOf(state.period, state.resetTimeMs - 1);
+    headers[at.left] += `, ${name};r=${state.left};t=${resetAfterS}`;
+    headers[at.policy] += `, ${name};q=${state.limit + state.granted};w=${(endMs - startMs) / 1_000}`;
+  }
+}
+
+/**
+ * The other fields describe the quota that refuses. There is no wait in milliseconds: timers of
+ * JavaScript overflow after 24.8 days.
+ */
+function describeQuota(headers: string[], { state, retryAfterMs }: ExceededQuota): void {
+  headers[at.limit] = String(state.limit + state.granted);
+  headers[at.remaining] = String(state.left);
+  headers[at.reset] = String(Math.ceil(state.resetTimeMs / 1_000));
+  const waitS = Math.ceil(retryAfterMs / 1_000);
+  headers.push("Retry-After", String(waitS));
 }
 
 function leftWords(policy: Policy, { remaining, resetUnixMs }: LimitDecision, nowUnixMs: number): string {

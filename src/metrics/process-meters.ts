@@ -9,6 +9,9 @@ type ListenerName = (typeof listenerNames)[number];
 const streamKinds = ["app", "keys"] as const;
 type StreamKind = (typeof streamKinds)[number];
 
+/** From which percentage of a quota on a team is counted. */
+const quotaShares = ["80", "100"] as const;
+
 /** The state of the process that is read when the metrics are rendered. */
 export interface ProcessState {
   /** Open connections, each counted from its acceptance to its end. */
@@ -20,6 +23,8 @@ export interface ProcessState {
   readonly activeKeys: number;
   /** Keys of all teams that expire within 14 days. */
   readonly expiringKeys: number;
+  /** How much each team has used of its quota, as far as this instance knows: 1 is all of it. */
+  readonly quotaShares: readonly number[];
 }
 
 /** The versions of this process. */
@@ -55,6 +60,18 @@ export function processGauges(registers: Registry[], stateNow: () => ProcessStat
     registers,
     collect() {
       for (const kind of streamKinds) this.set({ kind }, stateNow().openStreams[kind]);
+    },
+  });
+  new Gauge({
+    name: "keyrun_quota_teams",
+    help: "Teams that have used 80 or 100 percent of their quota or more, as far as this instance knows.",
+    labelNames: ["percent"],
+    registers,
+    collect() {
+      const used = stateNow().quotaShares;
+      for (const percent of quotaShares) {
+        this.set({ percent }, used.filter((share) => share * 100 >= Number(percent)).length);
+      }
     },
   });
   const gauge = gaugesOf(registers);

@@ -98,7 +98,7 @@ export function teamMeters(registers: Registry[]) {
 
 const teamOutcomeOf = byName(outcomes, (outcome): TeamOutcome => {
   if (outcome === "OK") return "ok";
-  if (outcome === "RATE_LIMIT_EXCEEDED") return "limited";
+  if (outcome === "RATE_LIMIT_EXCEEDED" || outcome === "QUOTA_EXCEEDED") return "limited";
   if (outcome === "CANCELLED") return "cancelled";
   return rowOf(outcome).httpStatus < 500 ? "refused" : "failed";
 });

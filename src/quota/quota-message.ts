@@ -1,8 +1,10 @@
 /** A quota over the wire: what it allows, and what is used of it. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { QuotaPeriod as PeriodNumber, type QuotaSchema } from "#gen/keyrun/v1/quota_pb.ts";
 import { type QuotaLimit, type QuotaPeriod, quotaPeriods } from "../settings/config.ts";
+import type { QuotaState } from "./quota.ts";
 
 const periodNumbers: Readonly<Record<QuotaPeriod, PeriodNumber>> = {
   day: PeriodNumber.DAY,
@@ -12,6 +14,17 @@ const periodNumbers: Readonly<Record<QuotaPeriod, PeriodNumber>> = {
 /** The period of this number; undefined where it is unspecified or unknown. */
 export function quotaPeriodOf(number: PeriodNumber): QuotaPeriod | undefined {
   return quotaPeriods.find((period) => periodNumbers[period] === number);
+}
+
+/** A quota with its state. */
+export function quotaMessage(state: QuotaState): MessageInitShape<typeof QuotaSchema> {
+  return {
+    limit: BigInt(state.limit),
+    period: periodNumbers[state.period],
+    used: BigInt(state.used),
+    granted: BigInt(state.granted),
+    resetTime: timestampFromMs(state.resetTimeMs),
+  };
 }
 
 /** The quota without its state, which costs a read of the store. */

@@ -1,6 +1,6 @@
 /**
- * How quotas work. A quota is so many requests in a day or a month of UTC, for a team by its plan or
- * for a key. The store has one record for each quota and period (`quota-store.ts`), and an instance
+ * How quotas work. A quota is so many requests in a day or a month of UTC, for a team by its plan
+ * or for a key. The store has one record for each quota and period (`quota-store.ts`). An instance
  * claims a block of requests from it by one conditional write. It spends the block in memory
  * (`ledger.ts`), without a read of the store, and claims the next one before the block ends. So no
  * instance ever admits more than the store gave out, and a process that is killed loses at most
@@ -11,7 +11,7 @@ import type { QuotaLimit, QuotaPeriod } from "../settings/config.ts";
 
 /** Whose requests are counted together, and up to what. */
 export interface QuotaSubject {
-  /** The team's id, or that of `keyLogId` where a key and its successors have a quota of their own. */
+  /** The team's id, or that of `keyLogId` for the quota that a key shares with its successors. */
   readonly id: string;
   readonly teamId: string;
   readonly limit: QuotaLimit;
@@ -31,6 +31,12 @@ export interface QuotaState {
   readonly left: number;
   /** When the next period begins. */
   readonly resetTimeMs: number;
+}
+
+/** Whose quota it is, and its state. */
+export interface NamedQuota {
+  readonly subject: "team" | "key";
+  readonly state: QuotaState;
 }
 
 /** The requests of one decision, taken from each of its quotas. */

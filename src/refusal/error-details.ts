@@ -38,7 +38,7 @@ function errorDetails(refusal: Refusal): ErrorDetail[] {
       detail(BadRequestSchema, { fieldViolations: [{ field: param, description: message, reason }] }),
     );
   }
-  if (reason === "RATE_LIMIT_EXCEEDED") {
+  if (rowOf(reason).type === "rate_limit_error") {
     const { subject = "team" } = metadata;
     details.push(detail(QuotaFailureSchema, { violations: [{ subject, description: message }] }));
   }

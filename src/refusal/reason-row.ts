@@ -45,6 +45,8 @@ export interface ReasonRow {
   readonly retryAfterMs?: number;
   /** The app may have done its work, so a repeat could do it twice. */
   readonly unsafeToRepeat?: true;
+  /** It lasts so long that clients must not repeat the request by themselves. */
+  readonly untilLater?: true;
   /**
    * An error that every framework of RPCs has: of framing, of a method that nobody serves, of the
    * caller's own deadline. Clients of gRPC and Connect know its code, and expect no details with it

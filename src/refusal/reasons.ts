@@ -153,6 +153,18 @@ export const reasons = {
     words: "The {subject} has used its {limit} requests a minute. Try again in {retry_after_s} s.",
     ofRun: { metadata: { subject: "team", retry_after_s: "7" }, retryAfterMs: 6_120 },
   },
+  QUOTA_EXCEEDED: {
+    ...exhausted,
+    type: "rate_limit_error",
+    httpStatus: 429,
+    untilLater: true,
+    words:
+      "The {subject} has used its {limit} requests of this {period}. Requests are accepted again from {reset_time} (UTC) on, or once the operator grants more.",
+    ofRun: {
+      metadata: { subject: "team", limit: "100000", period: "month", reset_time: "2026-12-01T00:00:00Z" },
+      retryAfterMs: bounds.quotaRetryAfterMsMax,
+    },
+  },
   KEY_LIMIT_REACHED: {
     ...failedPrecondition,
     words: "The team has {active_key_count_max} active keys, the most it may have. Revoke one first.",

@@ -166,11 +166,11 @@ export function isUnsafeToRepeat({ reason, mayHaveRun }: Refusal): boolean {
 export function repeatHeaders(refusal: Refusal): readonly (readonly [string, string])[] {
   const headers: [string, string][] = [];
   const { reason, retryAfterMs } = refusal;
-  // The rate-limit headers of a team that has used its limit have it already.
-  if (retryAfterMs !== undefined && reason !== "RATE_LIMIT_EXCEEDED") {
+  // The rate-limit headers of a team that has used its limit or its quota have it already.
+  if (retryAfterMs !== undefined && rowOf(reason).type !== "rate_limit_error") {
     headers.push(["Retry-After", String(Math.ceil(retryAfterMs / 1_000))]);
   }
-  if (isUnsafeToRepeat(refusal)) headers.push(["X-Should-Retry", "false"]);
+  if (isUnsafeToRepeat(refusal) || rowOf(reason).untilLater) headers.push(["X-Should-Retry", "false"]);
   return headers;
 }
 

@@ -4,14 +4,16 @@ import { type MemberSchema, Plan, type Team, type TeamSchema, TeamState } from "
 import type { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import type { ServiceMethods } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
-import { readDisplayName, readEmail, readResourceId } from "../base/fields.ts";
+import { readDisplayName, readEmail, readRequestId, readResourceId } from "../base/fields.ts";
 import { cutPage, readPage } from "../base/page.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { type ChangeSecurityState, changeOf, grantOf, type StoredChange } from "../fleet/security-state.ts";
 import type { TeamLimiter } from "../limit/limit-decision.ts";
 import { rateLimitMessage } from "../limit/rate-limit-headers.ts";
-import { fail, unavailable } from "../refusal/refusal.ts";
-import { type PlanName, planNames, type QuotaLimit } from "../settings/config.ts";
+import type { QuotaSubject, Quotas } from "../quota/quota.ts";
+import { quotaMessage } from "../quota/quota-message.ts";
+import { fail } from "../refusal/refusal.ts";
+import { type PlanName, planNames, type QuotaLimit, quotaRequestsMax } from "../settings/config.ts";
 import { createDeleteTeam, type DeleteTeamParts } from "./delete-team.ts";
 import { noSuchTeam, requireTeam, whileTeamsStay } from "./find-team.ts";
 import type { MemberRecord, PreviewStore, TeamRecord } from "./team-store.ts";
@@ -30,6 +32,9 @@ export interface TeamServiceParts extends DeleteTeamParts {
   readonly limitOf: (plan: PlanName) => number;
   /** The quota of the plan, now; undefined where it has none. */
   readonly quotaOf: (plan: PlanName) => QuotaLimit | undefined;
+  readonly quotas: Pick<Quotas, "state" | "grant">;
+  /** For a grant that brings none of its own. */
+  readonly newRequestId: () => string;
   /** Frees an e-mail: the next person who proves that it is theirs gets it. */
   readonly users: { release(email: string): Promise<void> };
   readonly changeSecurityState: DeleteTeamParts["changeSecurityState"] &
@@ -83,14 +88,37 @@ function teamMethods(parts: TeamServiceParts) {
     },
     async getRateLimit({ teamId }) {
       const team = await requireTeam(teams, teamId);
-      return { rateLimit: rateLimitMessage(await limiter.spend(team.id, limitOf(team.plan), 0)) };
+      const quota = quotaSubjectOf(parts, team);
+      const rate = await limiter.spend(team.id, limitOf(team.plan), 0);
+      return {
+        rateLimit: rateLimitMessage(rate),
+        ...(quota && { quota: quotaMessage(await parts.quotas.state(quota)) }),
+      };
     },
-    async grantRequests({ teamId }) {
-      const team = await requireTeam(teams, teamId);
-      if (!parts.quotaOf(team.plan)) throw fail("TEAM_HAS_NO_QUOTA", { metadata: { team_id: team.id } });
-      throw unavailable();
+    async grantRequests(request) {
+      const team = await requireTeam(teams, request.teamId);
+      const requests = readGranted(request.requests);
+      const requestId = readRequestId(request.requestId) ?? parts.newRequestId();
+      const quota = quotaSubjectOf(parts, team);
+      if (!quota) throw fail("TEAM_HAS_NO_QUOTA", { metadata: { team_id: team.id } });
+      return { quota: quotaMessage(await parts.quotas.grant(quota, { requests, requestId })) };
     },
   } satisfies Partial<ServiceMethods<typeof TeamService>>;
+}
+
+/** Undefined where the team's plan has no quota. */
+function quotaSubjectOf(
+  { quotaOf, limitOf }: Pick<TeamServiceParts, "quotaOf" | "limitOf">,
+  { id, plan }: TeamRecord,
+): QuotaSubject | undefined {
+  const limit = quotaOf(plan);
+  return limit && { id, teamId: id, limit, requestsPerMinute: limitOf(plan) };
+}
+
+function readGranted(requests: bigint): number {
+  if (requests >= 1n && requests <= BigInt(quotaRequestsMax)) return Number(requests);
+  const problem = `requests must be from 1 to ${quotaRequestsMax}.`;
+  throw fail("INVALID_ARGUMENT", { param: "requests", problem });
 }
 
 function memberMethods({ clock, members, teams, changeSecurityState }: TeamServiceParts) {

@@ -14,6 +14,7 @@ export const processState: ProcessState = {
   openStreams: { app: 0, keys: 0 },
   backgroundRuns: { running: 0, oldestSeconds: 0 },
   activeKeys: 0,
+  quotaShares: [],
   expiringKeys: 0,
 };
 

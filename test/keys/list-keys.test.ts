@@ -7,6 +7,7 @@ import { keyRecordOf, teamRecordOf } from "../harness/store-records.ts";
 /** The list of one team, whose keys are these. */
 function listOf(keys: readonly KeyRecord[], countActive = async () => keys.length) {
   const list = createListKeys({
+    keyQuota: async () => undefined,
     keyring: {
       countActive,
       countRevoked: async () => 0,

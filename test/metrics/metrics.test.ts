@@ -41,7 +41,7 @@ test("every series without a team, an app or a rare outcome is there at 0 before
   const unmoved = after.filter(([, value]) => value === 0).map(([name]) => name);
   // What ended is no longer running, and 99 s is past every bucket but the last.
   const still =
-    /^keyrun_(runs_running|run_bytes|unread_answer_bytes|connections|open_streams|background_runs$|oldest_background_run_seconds|active_keys|expiring_keys|fleet_(instances|lost)|\w+_seconds_bucket)/;
+    /^keyrun_(runs_running|run_bytes|unread_answer_bytes|connections|open_streams|background_runs$|oldest_background_run_seconds|active_keys|expiring_keys|quota_teams|fleet_(instances|lost)|\w+_seconds_bucket)/;
   expect(unmoved.filter((name) => !still.test(name))).toEqual([]);
 });
 
@@ -167,15 +167,18 @@ test("the numbers of a process are those of the moment", async () => {
     const series = seriesOf(await metrics.render());
     const streams = ['connections{listener="public"}', 'open_streams{kind="app"}'];
     const runs = ["background_runs", "oldest_background_run_seconds"];
-    return [...streams, ...runs, "active_keys", "expiring_keys"].map((name) => series.get(`keyrun_${name}`));
+    const quotas = ['quota_teams{percent="80"}', 'quota_teams{percent="100"}'];
+    return [...streams, ...runs, "active_keys", "expiring_keys", ...quotas].map((name) =>
+      series.get(`keyrun_${name}`),
+    );
   };
-  expect(await read()).toEqual([0, 0, 0, 0, 0, 0]);
+  expect(await read()).toEqual([0, 0, 0, 0, 0, 0, 0, 0]);
   const keys = {
-    ...{ activeKeys: 7, expiringKeys: 9 },
+    ...{ activeKeys: 7, expiringKeys: 9, quotaShares: [0, 0.79, 0.8, 0.99, 1] },
     backgroundRuns: { running: 4, oldestSeconds: 1.5 },
   };
   state = { connections: { public: 3, internal: 1 }, openStreams: { app: 2, keys: 5 }, ...keys };
-  expect(await read()).toEqual([3, 2, 4, 1.5, 7, 9]);
+  expect(await read()).toEqual([3, 2, 4, 1.5, 7, 9, 3, 1]);
 });
 
 test("no run is lost between two readings, however many there were", async () => {

@@ -93,8 +93,12 @@ function carriedOn(group: HeaderGroup, status: number): Carried {
 
 /** The headers that the rows of the reasons with this status name. */
 function ownOn({ reasons, runsApps }: HeaderGroup, status: number): Carried {
-  // A limit's own wait, to the millisecond.
-  if (status === 429) return { always: ["Retry-After", "Retry-After-Ms"], sometimes: [] };
+  if (status === 429) {
+    // A limit's own wait, to the millisecond. That of a quota is too long for it.
+    if (!reasons.includes("QUOTA_EXCEEDED"))
+      return { always: ["Retry-After", "Retry-After-Ms"], sometimes: [] };
+    return { always: ["Retry-After"], sometimes: ["Retry-After-Ms", "X-Should-Retry"] };
+  }
   // What was wrong with the body: its type or its compression.
   if (status === 415) return { always: [], sometimes: ["Accept", "Accept-Encoding"] };
   const rows = reasons.map(rowOf).filter(({ httpStatus }) => httpStatus === status);
@@ -121,6 +125,8 @@ const identityHeaders: Record<string, JsonObject> = {
   Date: { description: "The server's time (RFC 9110).", required: true, schema: { type: "string" } },
 };
 
+const quotaItem = '"(team|key)-(day|month)"';
+
 function rateHeaders(facts: OpenApiFacts): Record<string, JsonObject> {
   const plans = planNames.map((plan) => `${plan} ${facts[plan]}`).join(", ");
   return {
@@ -128,6 +134,7 @@ function rateHeaders(facts: OpenApiFacts): Record<string, JsonObject> {
       description:
         `Requests a minute of the team's plan: ${plans}. If the key has a limit of its own, the three RateLimit-* ` +
         "headers describe the one of both with fewer left, and on 429 the one that frees later. " +
+        "On the 429 `quota_exceeded` they describe the quota: all that it allows in this day or month, with what was granted. " +
         `If the team is not known (401, 405 and other early ` +
         `refusals), this header and the four below describe the caller's address instead: ${bounds.addressLookupsMax} ` +
         "look-ups a minute that found no valid key. Responses of the HTTP parser and to an unknown path have none of the five.",
@@ -146,18 +153,21 @@ function rateHeaders(facts: OpenApiFacts): Record<string, JsonObject> {
     },
     RateLimit: {
       description:
-        "The same in the form of draft-ietf-httpapi-ratelimit-headers: requests left, and seconds until the next one is free. A list of two where the key has a limit of its own.",
+        "The same in the form of draft-ietf-httpapi-ratelimit-headers: requests left, and seconds until the next one is free. With an item for a limit of the key's own, and for each quota, such as `team-month`.",
       required: true,
-      schema: { type: "string", pattern: '^"(team|address)";r=[0-9]+;t=[0-9]+(, "key";r=[0-9]+;t=[0-9]+)?$' },
+      schema: {
+        type: "string",
+        pattern: `^"(team|address)";r=[0-9]+;t=[0-9]+(, "key";r=[0-9]+;t=[0-9]+)?(, ${quotaItem};r=[0-9]+;t=[0-9]+)*$`,
+      },
       example: '"team";r=12;t=7',
     },
     "RateLimit-Policy": {
       description:
-        "The limit in the form of that draft: the number of requests and the window in seconds. A list of two where the key has a limit of its own.",
+        "The limit in the form of that draft: the number of requests and the window in seconds. With the same items.",
       required: true,
       schema: {
         type: "string",
-        pattern: `^"(team|address)";q=[0-9]+;w=${windowS}(, "key";q=[0-9]+;w=${windowS})?$`,
+        pattern: `^"(team|address)";q=[0-9]+;w=${windowS}(, "key";q=[0-9]+;w=${windowS})?(, ${quotaItem};q=[0-9]+;w=[0-9]+)*$`,
       },
       example: `"team";q=${facts.pro};w=${windowS}`,
     },
@@ -199,12 +209,12 @@ const refusalHeaders: Record<string, JsonObject> = {
   "Cache-Control": { description: "No cache keeps it.", required: true, schema: { const: "no-store" } },
   "Retry-After": {
     description:
-      "Whole seconds to wait, rounded up. A request sent then succeeds, unless another request used the free place first.",
+      "Whole seconds to wait, rounded up. A request sent then succeeds, unless another request used the free place first. At most a minute, and for a quota at most a day.",
     required: true,
-    schema: { type: "integer", minimum: 1, maximum: windowS },
+    schema: { type: "integer", minimum: 1, maximum: bounds.quotaRetryAfterMsMax / 1_000 },
   },
   "Retry-After-Ms": {
-    description: "The same wait in milliseconds, rounded up.",
+    description: "The same wait in milliseconds, rounded up. Not for a quota.",
     required: true,
     schema: { type: "integer", minimum: 1, maximum: bounds.limitWindowMs },
   },
@@ -215,7 +225,8 @@ const refusalHeaders: Record<string, JsonObject> = {
     schema: { const: "true" },
   },
   "X-Should-Retry": {
-    description: "The app may have done its work: repeat the request only if that is safe.",
+    description:
+      "The app may have done its work: repeat the request only if that is safe. On 429: the quota is used up, so a repeat helps only later.",
     required: true,
     schema: { const: "false" },
   },

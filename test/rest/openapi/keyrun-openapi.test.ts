@@ -8,7 +8,7 @@ import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import { isResourceId } from "#src/base/fields.ts";
 import { refusalJson, refusalResponse } from "#src/http/refusal-response.ts";
-import { rateLimitHeaders } from "#src/limit/rate-limit-headers.ts";
+import { rateReportHeaders } from "#src/limit/rate-limit-headers.ts";
 import { reasons, runReasons } from "#src/refusal/reasons.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import { openApiFacts, writeOpenApi } from "#src/rest/openapi.ts";
@@ -267,7 +267,23 @@ describe.each(runReasons)("%s", (reason) => {
     const early = ["NOT_FOUND", "MALFORMED_REQUEST"].includes(reason) || parserOnly;
     const decision = { limit: 60, remaining: 3, resetUnixMs: 60_000, retryAfterMs: 6_120 };
     const accepted = reason !== "RATE_LIMIT_EXCEEDED";
-    const rateHeaders = early ? [] : rateLimitHeaders({ ...decision, accepted }, "team", 1_000);
+    const state = {
+      limit: 9,
+      period: "month",
+      used: 9,
+      granted: 1,
+      left: 0,
+      resetTimeMs: 2_678_400_000,
+    } as const;
+    const quota = { subject: "team", state } as const;
+    const exceeded = reason === "QUOTA_EXCEEDED" ? { ...quota, retryAfterMs: 86_400_000 } : undefined;
+    const report = {
+      policy: "team",
+      decision: { ...decision, accepted },
+      quotas: [quota],
+      exceeded,
+    } as const;
+    const rateHeaders = early ? [] : rateReportHeaders(report, { unixMs: () => 1_000, monotonicMs: () => 0 });
     for (const mayHaveRun of [false, true]) {
       const refusal = fail(reason, { mayHaveRun, metadata: { allow: "POST" } });
       const { headers } = refusalResponse(refusal, { requestId: "r-1", accept: undefined, rateHeaders });
