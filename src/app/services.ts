@@ -29,7 +29,7 @@ import { createKeyVerifier } from "../keys/verify-key.ts";
 import { createWatchedUses, createWatchKeys, type WatchKeysParts } from "../keys/watch-keys.ts";
 import type { TeamLimiter } from "../limit/limit-decision.ts";
 import { createLimiter } from "../limit/limiter.ts";
-import type { Quotas } from "../quota/quota.ts";
+import { periodOf, type Quotas } from "../quota/quota.ts";
 import { unavailable } from "../refusal/refusal.ts";
 import { createAuditCalls } from "../rpc/audit/audit-calls.ts";
 import { runMsMax, served } from "../rpc/served.ts";
@@ -211,7 +211,10 @@ function wireDecisions(
   });
   const quotas: Pick<Quotas, "state" | "grant" | "knownTeams"> = {
     knownTeams: () => [],
-    state: () => Promise.reject(unavailable()),
+    state: async ({ limit: { requests, period } }) => ({
+      ...{ limit: requests, period, used: 0, granted: 0, left: requests },
+      resetTimeMs: periodOf(period, clock.unixMs()).endMs,
+    }),
     grant: () => Promise.reject(unavailable()),
   };
   const limits = { clock, limiter: parts.sharedLimit ?? limiter, limitOf, teams: caches.teams };

@@ -3,10 +3,13 @@
  * learns it from the headers of an answer, to a request that takes one.
  */
 
+import type { QuotaJson } from "#gen/keyrun/v1/quota_pb.ts";
 import type { RateLimitJson } from "#gen/keyrun/v1/rate_limit_pb.ts";
 import { systemClock } from "../base/clock.ts";
+import { periodOf } from "../quota/quota.ts";
 import { CommandFailure, isCallError } from "./failures.ts";
 import { accepted, openPublicApi, readKey } from "./public-api.ts";
+import { periodWord } from "./quota-words.ts";
 import { printTable } from "./table.ts";
 import { answer, type CliWorld, type JsonOption, type Terminal } from "./terminal.ts";
 
@@ -26,16 +29,32 @@ interface LimitLeft {
 }
 
 /**
- * Prints the team's limit, and the key's if it has one of its own. A service learns the key's where
- * that is the tighter one.
+ * Prints the limits and the quotas of the team and of the key, as far as they have one. A service
+ * learns the key's where that is the tighter one.
  */
 export async function showLimit(world: CliWorld, terminal: Terminal, options: JsonOption): Promise<void> {
   const limits = (await limitsOfService(world, terminal)) ?? (await limitsOfKey(world));
+  await answer(terminal, options, { limits }, async () => {
+    const [minute, quotas] = [limits.filter((limit) => !isQuota(limit)), limits.filter(isQuota)];
+    await printLimits(terminal, ["LIMIT OF", "A MINUTE", "LEFT", "ONE MORE IN"], minute);
+    if (quotas.length > 0) await printLimits(terminal, ["QUOTA OF", "REQUESTS", "LEFT", "RESETS IN"], quotas);
+  });
+}
+
+/** Its name is that of the subject and of the period: `team-month`. */
+function isQuota({ name }: LimitLeft): boolean {
+  return name.includes("-");
+}
+
+async function printLimits(terminal: Terminal, heads: string[], limits: readonly LimitLeft[]): Promise<void> {
   const rows = limits.map(({ name, limit, remaining, resetSeconds }) => ({
     cells: [name, String(limit), String(remaining), `${resetSeconds} s`],
   }));
-  const columns = ["LIMIT OF", "A MINUTE", "LEFT", "ONE MORE IN"].map((head) => ({ head }));
-  await answer(terminal, options, { limits }, () => printTable(terminal, columns, rows));
+  await printTable(
+    terminal,
+    heads.map((head) => ({ head })),
+    rows,
+  );
 }
 
 /**
@@ -47,11 +66,16 @@ async function limitsOfService(world: CliWorld, terminal: Terminal): Promise<Lim
   if (world.env.KEYRUN_URL !== undefined) return undefined;
   try {
     const { keys, teams } = await terminal.server();
-    const { rateLimit: tighter, teamId = "" } = await keys.verifyKey({ value, cost: 0 });
+    const { rateLimit: tighter, teamId = "", quota: tighterQuota } = await keys.verifyKey({ value, cost: 0 });
     if (tighter === undefined) return undefined;
-    const { rateLimit: team = tighter } = await teams.getRateLimit({ teamId });
-    const limits = [limitLeft("team", team)];
-    return tighter.limit === team.limit ? limits : [...limits, limitLeft("key", tighter)];
+    const { rateLimit: team = tighter, quota: teamQuota } = await teams.getRateLimit({ teamId });
+    const isOfTeam = tighterQuota?.limit === teamQuota?.limit && tighterQuota?.period === teamQuota?.period;
+    return [
+      limitLeft("team", team),
+      ...(tighter.limit === team.limit ? [] : [limitLeft("key", tighter)]),
+      ...(teamQuota ? [quotaLeft("team", teamQuota)] : []),
+      ...(tighterQuota && !isOfTeam ? [quotaLeft("key", tighterQuota)] : []),
+    ];
   } catch (error) {
     if (error instanceof CommandFailure || isCallError(error)) return undefined;
     throw error;
@@ -65,6 +89,19 @@ function limitLeft(name: string, { limit = 0, remaining = 0, resetTime = "" }: R
   const seconds = Math.ceil((Date.parse(resetTime) - systemClock.unixMs()) / 1_000);
   const resetSeconds = Math.min(Math.max(seconds, 0), windowSeconds);
   return { name, limit, windowSeconds, remaining, resetSeconds };
+}
+
+function quotaLeft(subject: string, quota: QuotaJson): LimitLeft {
+  const { limit = "0", granted = "0", used = "0", resetTime = "" } = quota;
+  const total = Number(limit) + Number(granted);
+  const { startMs, endMs } = periodOf(periodWord(quota), Date.parse(resetTime) - 1);
+  return {
+    name: `${subject}-${periodWord(quota)}`,
+    limit: total,
+    windowSeconds: (endMs - startMs) / 1_000,
+    remaining: Math.max(total - Number(used), 0),
+    resetSeconds: Math.max(Math.ceil((endMs - systemClock.unixMs()) / 1_000), 0),
+  };
 }
 
 async function limitsOfKey(world: CliWorld): Promise<LimitLeft[]> {
@@ -82,16 +119,18 @@ async function limitsOfKey(world: CliWorld): Promise<LimitLeft[]> {
 /** The items of `RateLimit`, each with its one of `RateLimit-Policy`. */
 function readLimits(left: string, policy: string): LimitLeft[] {
   const policies = new Map(
-    [...policy.matchAll(/"(\w+)";q=(\d+);w=(\d+)/g)].map((found) => [found[1], found]),
+    [...policy.matchAll(/"([\w-]+)";q=(\d+);w=(\d+)/g)].map((found) => [found[1], found]),
   );
-  return [...left.matchAll(/"(team|key)";r=(\d+);t=(\d+)/g)].map(([, name = "", remaining, reset]) => {
-    const [, , limit, window] = policies.get(name) ?? [];
-    return {
-      name,
-      limit: Number(limit),
-      windowSeconds: Number(window),
-      remaining: Number(remaining),
-      resetSeconds: Number(reset),
-    };
-  });
+  return [...left.matchAll(/"((?:team|key)(?:-\w+)?)";r=(\d+);t=(\d+)/g)].map(
+    ([, name = "", remaining, reset]) => {
+      const [, , limit, window] = policies.get(name) ?? [];
+      return {
+        name,
+        limit: Number(limit),
+        windowSeconds: Number(window),
+        remaining: Number(remaining),
+        resetSeconds: Number(reset),
+      };
+    },
+  );
 }

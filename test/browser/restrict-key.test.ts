@@ -31,6 +31,10 @@ describeInBrowser("restricting a key", () => {
     const rate = page.getByLabel("Requests a minute (optional)");
     await rate.fill("10");
     await page.getByText("1 app, 10 a minute").waitFor();
+    await page.getByLabel("Requests a day or a month (optional)").fill("1000");
+    await page.getByText("1 app, 10 a minute, 1000 a month").waitFor();
+    await page.getByLabel("Period of the quota").selectOption("a day");
+    await page.getByText("1 app, 10 a minute, 1000 a day").waitFor();
     await expectWellMade(page, "create-restricted");
     await rate.press("Enter");
     const dialog = page.getByRole("dialog", { name: "Save your key" });
@@ -51,6 +55,7 @@ describeInBrowser("restricting a key", () => {
     await page.getByRole("button", { name: "ci-deploy", exact: true }).click();
     const facts = page.getByRole("dialog", { name: "Key details" }).getByRole("definition");
     await facts.getByText("10 requests a minute").waitFor();
+    await facts.getByText("1,000 requests a day of UTC").waitFor();
     await facts.getByText("echo", { exact: true }).waitFor();
     await expectWellMade(page, "details-restricted");
   });
@@ -75,6 +80,20 @@ describeInBrowser("restricting a key", () => {
     await page.keyboard.press("Enter");
     await page.getByRole("dialog", { name: "Save your key" }).waitFor();
     expect((await keyrun.keys.listKeys({ teamId })).keys[0]!.requestsPerMinute).toBe(60);
+  });
+
+  test("a quota that is none is refused at its field", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await screen.signIn();
+    await openCreateDialog(page);
+    await page.locator(".restrict > summary").click();
+    const field = page.getByLabel("Requests a day or a month (optional)");
+    await field.fill("0");
+    await page.getByRole("button", { name: "Create key" }).click();
+    await page.getByText("Enter a whole number from 1 to 1000000000000").waitFor();
+    await expect.poll(() => focused(page)).toBe("Requests a day or a month (optional)");
+    expect(await field.getAttribute("aria-invalid")).toBe("true");
   });
 
   test("the test request of a key for one app runs that app", async () => {

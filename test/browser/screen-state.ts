@@ -70,7 +70,7 @@ export async function takePictures(page: Page, name: string): Promise<void> {
     await page.setViewportSize({ width, height });
     for (const colorScheme of themes) {
       await page.emulateMedia({ colorScheme });
-      const path = `${pictures}${name}-${width}-${colorScheme}.png`;
+      const path = `${pictures}/${name}-${width}-${colorScheme}.png`;
       await page.screenshot({ path, fullPage, ...withoutSecrets(page) });
     }
   }

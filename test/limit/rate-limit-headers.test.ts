@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { LimitDecision } from "#src/limit/limit-decision.ts";
 import { createLimiter } from "#src/limit/limiter.ts";
-import { rateLimitHeaders } from "#src/limit/rate-limit-headers.ts";
+import { type RateReport, rateLimitHeaders, rateReportHeaders } from "#src/limit/rate-limit-headers.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 
 const nowMs = 1_700_000_000_000;
@@ -117,4 +117,51 @@ test("whatever the time of the refusal, Retry-After is 1 to 60 and waiting for i
       },
     ),
   );
+});
+
+const resetTimeMs = Date.UTC(2027, 2, 1);
+const february = { period: "month", limit: 100, granted: 20, used: 111, left: 9, resetTimeMs } as const;
+const reportAt = (unixMs: number, report: Partial<RateReport>) => {
+  const decision = { accepted: true, limit: 60, remaining: 3, resetUnixMs: unixMs, retryAfterMs: 0 };
+  const headers = rateReportHeaders(
+    { policy: "team", decision, ...report },
+    { unixMs: () => unixMs, monotonicMs: () => 0 },
+  );
+  return Object.fromEntries(headers.flatMap((name, n) => (n % 2 === 0 ? [[name, headers[n + 1]]] : [])));
+};
+
+test("quotas stand in the fields of the draft, with the true end and length of their period", () => {
+  const day = {
+    period: "day",
+    limit: 5,
+    granted: 0,
+    used: 1,
+    left: 4,
+    resetTimeMs: Date.UTC(2027, 1, 28),
+  } as const;
+  const quotas = [
+    { subject: "team", state: february },
+    { subject: "key", state: day },
+  ] as const;
+  const headers = reportAt(Date.UTC(2027, 1, 27, 23, 59, 59), { quotas });
+  expect(headers).toEqual({
+    "RateLimit-Limit": "60",
+    "RateLimit-Remaining": "3",
+    "RateLimit-Reset": String(Date.UTC(2027, 1, 27, 23, 59, 59) / 1_000),
+    RateLimit: '"team";r=3;t=0, "team-month";r=9;t=86401, "key-day";r=4;t=1',
+    "RateLimit-Policy": '"team";q=60;w=60, "team-month";q=120;w=2419200, "key-day";q=5;w=86400',
+  });
+});
+
+test("the other fields describe the quota that refuses, and no wait is told in milliseconds", () => {
+  const quota = { subject: "team", state: { ...february, used: 120, left: 0 } } as const;
+  const exceeded = { ...quota, retryAfterMs: 9_001 };
+  expect(reportAt(Date.UTC(2027, 1, 1), { quotas: [quota], exceeded })).toEqual({
+    "RateLimit-Limit": "120",
+    "RateLimit-Remaining": "0",
+    "RateLimit-Reset": String(resetTimeMs / 1_000),
+    RateLimit: '"team";r=3;t=0, "team-month";r=0;t=2419200',
+    "RateLimit-Policy": '"team";q=60;w=60, "team-month";q=120;w=2419200',
+    "Retry-After": "10",
+  });
 });

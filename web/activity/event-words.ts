@@ -14,6 +14,7 @@ const actionWords: ReadonlyMap<string, readonly [done: string, tried: string]> =
   ["member.remove", ["Member removed", "Remove a member"]],
   ["team.create", ["Team created", "Create the team"]],
   ["team.update", ["Team changed", "Change the team"]],
+  ["team.grant_requests", ["Requests granted", "Grant requests"]],
   ["team.delete", ["Team deleted", "Delete the team"]],
 ]);
 
@@ -79,6 +80,8 @@ const detailWords: Readonly<Record<string, (value: string, keyName: (keyId: stri
     return seconds === 0 ? "the old key ended at once" : `the old key works for ${spanInWords(seconds)}`;
   },
   apps: (value) => `apps: ${value.replace(/\+(\d+)$/, "$1 more").replace(/,/g, ", ")}`,
+  quota: (value) => `quota: ${value.replace("/", " requests a ")}`,
+  requests: (value) => requestCount(Number(value)),
   requests_per_minute: (value) => `limit: ${requestCount(Number(value))} a minute`,
 };
 

@@ -8,6 +8,7 @@ import type {
   UsagePointJson,
   WatchKeysResponseJson,
 } from "#gen/keyrun/v1/key_service_pb.ts";
+import type { QuotaJson } from "#gen/keyrun/v1/quota_pb.ts";
 import type { RateLimitJson } from "#gen/keyrun/v1/rate_limit_pb.ts";
 import type { GetSessionResponseJson } from "#gen/keyrun/v1/session_service_pb.ts";
 import type { TeamJson } from "#gen/keyrun/v1/team_pb.ts";
@@ -33,6 +34,7 @@ export type Key = Sent<KeyJson>;
 export type KeyUsage = Sent<KeyUsageJson>;
 export type ListEventsResponse = Sent<ListEventsResponseJson>;
 export type ListKeysResponse = Sent<ListKeysResponseJson>;
+export type Quota = Sent<QuotaJson>;
 export type RateLimit = Sent<RateLimitJson>;
 export type RunnableApp = Sent<RunnableAppJson>;
 export type Team = Sent<TeamJson>;

@@ -149,8 +149,8 @@ function Ending({ apiKey }: { apiKey: Key }) {
 }
 
 /** True for a key that may run some apps alone, or has a limit of its own. The details tell. */
-function isRestricted({ appIds = [], requestsPerMinute }: Key): boolean {
-  return appIds.length > 0 || requestsPerMinute !== undefined;
+function isRestricted({ appIds = [], requestsPerMinute, quota }: Key): boolean {
+  return appIds.length > 0 || requestsPerMinute !== undefined || quota !== undefined;
 }
 
 /** The id of the button that opens a key's details. */

@@ -4,6 +4,7 @@ import { planName } from "../frame/team-words.ts";
 import { useServices } from "../services.tsx";
 import { timeOfDay } from "../time/local-format.ts";
 import { useTicking } from "../time/ticker.ts";
+import { QuotaMeter } from "./quota-meter.tsx";
 import { UsageFrame } from "./usage-frame.tsx";
 import {
   limitInWords,
@@ -48,6 +49,7 @@ export function UsageCard({ teamId, team }: UsageCardProps) {
         )
       }
       meter={rateLimit !== undefined && <UsageMeter rateLimit={rateLimit} stale={readMs !== null} />}
+      quota={usage.data?.quota && <QuotaMeter quota={usage.data.quota} stale={readMs !== null} />}
     />
   );
 }

@@ -5,10 +5,12 @@ interface UsageFrameProps {
   readonly plan?: ReactNode;
   readonly used?: ReactNode;
   readonly meter?: ReactNode;
+  /** Only where the plan has a quota. */
+  readonly quota?: ReactNode;
 }
 
 /** The card of plan and usage, with what is known so far. Nothing moves when more is known. */
-export function UsageFrame({ plan, used, meter }: UsageFrameProps) {
+export function UsageFrame({ plan, used, meter, quota }: UsageFrameProps) {
   return (
     <section className="card usage" aria-labelledby="usage-title">
       <h2 id="usage-title" className="visually-hidden">
@@ -19,6 +21,7 @@ export function UsageFrame({ plan, used, meter }: UsageFrameProps) {
         <p className="usage-used">{used || <span className="skeleton-line" />}</p>
       </div>
       {meter || <div className="meter-place" />}
+      {quota}
     </section>
   );
 }

@@ -2,7 +2,7 @@ import type { RateLimit } from "../api/messages.ts";
 import { timeOfDay, wholeNumber } from "../time/local-format.ts";
 
 const windowS = 60;
-const nearShare = 0.8;
+export const nearShare = 0.8;
 
 /** How much of a limit is used: "near" from 80 %, "reached" at 100 %. */
 export type UsageTone = "calm" | "near" | "reached";

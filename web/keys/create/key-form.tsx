@@ -33,6 +33,7 @@ export function KeyForm(props: KeyFormProps) {
   const labelField = useRef<HTMLInputElement>(null);
   const dayField = useRef<HTMLInputElement>(null);
   const rateField = useRef<HTMLInputElement>(null);
+  const quotaField = useRef<HTMLInputElement>(null);
   const [checked, setChecked] = useState(false);
   const limit = useRpc(rpcs.getRateLimit, { teamId }).data?.rateLimit?.limit;
   const problems = draftProblems(draft, ticker.unixMs(), limit);
@@ -45,6 +46,7 @@ export function KeyForm(props: KeyFormProps) {
     if (problems.label !== null) labelField.current?.focus();
     else if (problems.expiry !== null) dayField.current?.focus();
     else if (problems.requestsPerMinute !== null) showField(rateField.current);
+    else if (problems.quota !== null) showField(quotaField.current);
     else onSubmit();
   }
   const cancel = () => {
@@ -74,9 +76,10 @@ export function KeyForm(props: KeyFormProps) {
           onChange={(expiry) => onChange({ expiry })}
         />
         <RestrictFields
-          {...{ teamId, draft, limit, rateField, onChange }}
+          {...{ teamId, draft, limit, rateField, quotaField, onChange }}
           readOnly={pending}
           problem={told.requestsPerMinute}
+          quotaProblem={told.quota}
         />
         {failure !== null && (
           <AttemptFailure

@@ -15,7 +15,7 @@ interface LifeFactsProps {
 
 /** When the key ends, which keys it replaces and is replaced by, and what it is restricted to. */
 export function LifeFacts({ apiKey, known, onOther }: LifeFactsProps) {
-  const { expireTime, replacesKeyId, replacedByKeyId, appIds = [], requestsPerMinute } = apiKey;
+  const { expireTime, replacesKeyId, replacedByKeyId, appIds = [], requestsPerMinute, quota } = apiKey;
   return (
     <>
       {isActive(apiKey) && (
@@ -44,6 +44,11 @@ export function LifeFacts({ apiKey, known, onOther }: LifeFactsProps) {
       )}
       {requestsPerMinute !== undefined && (
         <Fact name="Limit">{requestCount(requestsPerMinute)} a minute</Fact>
+      )}
+      {quota !== undefined && (
+        <Fact name="Quota">
+          {requestCount(Number(quota.limit))} a {quota.period === "QUOTA_PERIOD_DAY" ? "day" : "month"} of UTC
+        </Fact>
       )}
     </>
   );

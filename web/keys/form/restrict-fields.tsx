@@ -2,7 +2,7 @@ import { type Ref, useState } from "react";
 import { Icon } from "../../controls/icon.tsx";
 import { wholeNumber } from "../../time/local-format.ts";
 import { useRunnableApps } from "../../try-it/use-runnable-apps.ts";
-import type { KeyDraft } from "./key-draft.ts";
+import { type KeyDraft, quotaPeriods } from "./key-draft.ts";
 import { restrictionsInWords } from "./restriction-words.ts";
 
 interface RestrictFieldsProps {
@@ -13,6 +13,8 @@ interface RestrictFieldsProps {
   /** The plan's limit; undefined if it is not known. */
   readonly limit: number | undefined;
   readonly rateField: Ref<HTMLInputElement>;
+  readonly quotaProblem: string | null;
+  readonly quotaField: Ref<HTMLInputElement>;
   onChange(change: Partial<KeyDraft>): void;
 }
 
@@ -25,11 +27,12 @@ export function RestrictFields(props: RestrictFieldsProps) {
       <summary>
         <Icon name="chevron" />
         Restrict
-        <span className="muted">{restrictionsInWords(draft.appIds, draft.requestsPerMinute.trim())}</span>
+        <span className="muted">{restrictionsInWords(draft)}</span>
       </summary>
       <div className="restrict-fields">
         <AppChoice {...props} />
         <RateField {...props} />
+        <QuotaField {...props} />
         <p className="muted small">Restrictions stay as they are for the life of the key.</p>
       </div>
     </details>
@@ -105,6 +108,55 @@ function RateField({ draft, readOnly, problem, limit, rateField, onChange }: Res
             {limit === undefined
               ? "A part of the team’s limit, so that one program can’t use all of it."
               : `A part of the team’s ${wholeNumber(limit)}, so that one program can’t use all of it.`}
+          </p>
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function QuotaField({ draft, readOnly, quotaProblem, quotaField, onChange }: RestrictFieldsProps) {
+  return (
+    <div className="field">
+      <label htmlFor="key-quota">Requests a day or a month (optional)</label>
+      <div className="field-row">
+        <input
+          ref={quotaField}
+          id="key-quota"
+          className="rate"
+          type="text"
+          inputMode="numeric"
+          autoComplete="off"
+          value={draft.quota}
+          readOnly={readOnly}
+          aria-invalid={quotaProblem !== null}
+          aria-describedby={quotaProblem === null ? "key-quota-hint" : "key-quota-problem key-quota-hint"}
+          onChange={(event) => onChange({ quota: event.currentTarget.value })}
+        />
+        <div className="select">
+          <select
+            aria-label="Period of the quota"
+            value={draft.quotaPeriod}
+            onChange={({ currentTarget: { value } }) => {
+              const quotaPeriod = quotaPeriods.find((period) => period === value);
+              if (!readOnly && quotaPeriod) onChange({ quotaPeriod });
+            }}
+          >
+            <option value="QUOTA_PERIOD_DAY">a day</option>
+            <option value="QUOTA_PERIOD_MONTH">a month</option>
+          </select>
+          <Icon name="sort" />
+        </div>
+      </div>
+      <div className="field-below">
+        <div>
+          {quotaProblem !== null && (
+            <p id="key-quota-problem" className="field-problem">
+              {quotaProblem}
+            </p>
+          )}
+          <p id="key-quota-hint" className="muted">
+            A quota of the key’s own, which begins anew with each day or month of UTC.
           </p>
         </div>
       </div>
