@@ -212,7 +212,11 @@ function wireDecisions(
   const quotas: Pick<Quotas, "state" | "grant" | "knownTeams"> = {
     knownTeams: () => [],
     state: async ({ limit: { requests, period } }) => ({
-      ...{ limit: requests, period, used: 0, granted: 0, left: requests },
+      limit: requests,
+      period,
+      used: 0,
+      granted: 0,
+      left: requests,
       resetTimeMs: periodOf(period, clock.unixMs()).endMs,
     }),
     grant: () => Promise.reject(unavailable()),

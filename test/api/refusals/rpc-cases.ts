@@ -130,7 +130,7 @@ async function withdrawPreview({ keyrun }: RefusalWorld) {
 }
 
 const { runApp, streamApp, getRun, cancelRun } = RunService.method;
-const { createTeam, deleteTeam, getTeam } = TeamService.method;
+const { createTeam, deleteTeam, getTeam, grantRequests } = TeamService.method;
 const { createApp, deleteApp } = AppService.method;
 const { createKey, listKeys, revokeKey, revokeLeakedKey, rotateKey, updateKey, verifyKey, watchKeys } =
   KeyService.method;
@@ -149,6 +149,7 @@ const ofServices: readonly Row[] = [
     service("INVALID_ARGUMENT", method, {}, { what: `${method.name} without a team` }),
   ]),
   service("TEAM_EXISTS", createTeam, { team: { id: "demo", plan: "PLAN_FREE" } }),
+  service("TEAM_HAS_NO_QUOTA", grantRequests, { teamId: "demo", requests: "5" }),
   prepared("TEAM_HAS_KEYS", deleteTeam, teamWithKey),
   prepared("TEAM_HAS_APPS", deleteTeam, teamWithApp),
   service("APP_EXISTS", createApp, { app: { id: "echo", backend: { echo: {} } } }),
