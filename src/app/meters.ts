@@ -115,6 +115,7 @@ export function meterStores(stores: Stores, parts: MeterParts): Stores {
     sessions: meterPort("sessions", stores.sessions, parts),
     serviceTokens: meterPort("service_tokens", stores.serviceTokens, parts),
     users: meterPort("users", stores.users, parts),
+    quotas: meterPort("quotas", stores.quotas, parts),
     runs: meterPort("runs", stores.runs, parts),
     audit: meterPort("audit", stores.audit, parts),
     ...meterPort("store", { check: stores.check, isEmpty: stores.isEmpty }, parts),

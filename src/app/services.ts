@@ -29,8 +29,7 @@ import { createKeyVerifier } from "../keys/verify-key.ts";
 import { createWatchedUses, createWatchKeys, type WatchKeysParts } from "../keys/watch-keys.ts";
 import type { TeamLimiter } from "../limit/limit-decision.ts";
 import { createLimiter } from "../limit/limiter.ts";
-import { periodOf, type Quotas } from "../quota/quota.ts";
-import { unavailable } from "../refusal/refusal.ts";
+import { createLedger, type Ledger } from "../quota/ledger.ts";
 import { createAuditCalls } from "../rpc/audit/audit-calls.ts";
 import { runMsMax, served } from "../rpc/served.ts";
 import type { TeamDependents } from "../teams/delete-team.ts";
@@ -64,7 +63,8 @@ export type Services = ReturnType<typeof createServices>;
 export function createServices(parts: ServicesParts) {
   const keys = wireKeys(parts);
   const usage = wireUsage(parts);
-  const decisions = wireDecisions(parts, { keys, usage });
+  const ledger = wireQuotas(parts);
+  const decisions = wireDecisions(parts, { keys, usage, ledger });
   const runs = wireRuns({ ...parts, randomBytes }, usage);
   const { admit, limiter } = decisions;
   const auditCalls = createAuditCalls(parts.audit);
@@ -83,6 +83,7 @@ export function createServices(parts: ServicesParts) {
     keySweep,
     watchedUses,
     usage,
+    ledger,
     runService,
     runner,
     keptRuns,
@@ -97,7 +98,7 @@ export function createServices(parts: ServicesParts) {
     served: [
       served(RunService, runService, { unaryMsMax: runMsMax }),
       served(KeyService, wireKeyService(parts, { keys, usage, decisions })),
-      served(TeamService, wireTeamService(parts, { keys, usage, decisions, runs })),
+      served(TeamService, wireTeamService(parts, { keys, usage, ledger, decisions, runs })),
       served(
         AppService,
         { ...wireAppService(parts, runs), checkApp },
@@ -196,32 +197,48 @@ function wireUsage({ clock, log, stores, membership }: ServicesParts): Usage {
   return usage;
 }
 
+/** The requests that this instance holds of quotas. In a fleet it knows which others may hold some. */
+function wireQuotas({ clock, log, stores, membership }: ServicesParts): Ledger {
+  const own = randomBytes(8).toString("hex");
+  const members = () => membership.fleet?.members();
+  const ledger = createLedger({
+    clock,
+    store: stores.quotas,
+    owner: () => members()?.ownId ?? own,
+    isLive: (owner) => members()?.leases.some(({ id }) => id === owner) ?? false,
+    onFailed: (err) => log.warn({ err }, "quotas could not be written; they are tried again"),
+  });
+  membership.listen({
+    apply(changes) {
+      for (const { kind, id } of changes) if (kind === "team") ledger.dropTeam(id);
+    },
+    missed: ledger.dropAll,
+  });
+  return ledger;
+}
+
 /** What is decided of a key, and the limits that are spent by it. */
 function wireDecisions(
   parts: ServicesParts,
-  { keys, usage }: { readonly keys: Keys; readonly usage: Usage },
+  { keys, usage, ledger }: { readonly keys: Keys; readonly usage: Usage; readonly ledger: Ledger },
 ) {
   const { clock, metrics, caches, load } = parts;
-  const { mayAdmit, whyNot, limitOf } = parts.membership;
+  const { mayAdmit, whyNot, limitOf, quotaOf } = parts.membership;
   const limiter = createLimiter({
     clock,
     windowMs: bounds.limitWindowMs,
     logsMax: bounds.teamLogsMax,
     keyLogsMax: bounds.keyLogsMax,
   });
-  const quotas: Pick<Quotas, "state" | "grant" | "knownTeams"> = {
-    knownTeams: () => [],
-    state: async ({ limit: { requests, period } }) => ({
-      limit: requests,
-      period,
-      used: 0,
-      granted: 0,
-      left: requests,
-      resetTimeMs: periodOf(period, clock.unixMs()).endMs,
-    }),
-    grant: () => Promise.reject(unavailable()),
+  const { quotas } = ledger;
+  const limits = {
+    clock,
+    limiter: parts.sharedLimit ?? limiter,
+    limitOf,
+    quotaOf,
+    quotas,
+    teams: caches.teams,
   };
-  const limits = { clock, limiter: parts.sharedLimit ?? limiter, limitOf, teams: caches.teams };
   const decide = createDecide({
     ...limits,
     verifier: keys.verifier,
@@ -282,11 +299,13 @@ function wireTeamService(
   {
     keys,
     usage,
+    ledger,
     decisions,
     runs,
   }: {
     readonly keys: Keys;
     readonly usage: Usage;
+    readonly ledger: Ledger;
     readonly decisions: Decisions;
     readonly runs: Runs;
   },
@@ -312,6 +331,7 @@ function wireTeamService(
       deleteKeys: createDeleteKeys({ ...changing, onDeleted: usage.keyDeleted }),
       deleteRunRecords: runs.keptRuns.deleteOfTeam,
       deleteUsage: usage.deleteOfTeam,
+      deleteQuotas: ledger.deleteOfTeam,
       leaveServiceTokens: parts.leaveServiceTokens,
       teamDeleted: keyEvents.endTeam,
     },

@@ -80,12 +80,13 @@ function wireServices(
 
 /** What works by itself from the start on, in the order in which it is opened. */
 async function openRunning({ closers }: Start, services: Services, { signIn, serviceAccess }: Callers) {
-  const { watchedUses, keySweep, lastUses, usage, keptRuns, runner } = services;
+  const { watchedUses, keySweep, lastUses, usage, ledger, keptRuns, runner } = services;
   const running = [
-    ...[signIn.sessions, watchedUses, keySweep, lastUses, usage, serviceAccess.lastUses],
+    ...[signIn.sessions, watchedUses, keySweep, lastUses, usage, ledger, serviceAccess.lastUses],
     { start: keptRuns.begin, close: keptRuns.close },
   ];
   closers.push(...running.map(({ close }) => close), runner.close);
+  await ledger.open();
   await keptRuns.open();
   return running;
 }

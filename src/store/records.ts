@@ -3,6 +3,7 @@ import { appRecord } from "../apps/app-store.ts";
 import { auditRecord } from "../audit/audit-store.ts";
 import { filled } from "../base/record-fields.ts";
 import { keyRecord } from "../keys/key-store.ts";
+import { quotaRecord } from "../quota/quota-store.ts";
 import { fail } from "../refusal/refusal.ts";
 import { type RecordTotals, runRecord } from "../run/kept/run-store.ts";
 import { serviceTokenRecord } from "../service-tokens/service-token-store.ts";
@@ -46,6 +47,7 @@ export const copiedShapes = {
   runs: runRecord.extend({ text: z.string().nullable() }),
   usageHours: usageRecord,
   usageDays: usageRecord,
+  quotas: quotaRecord,
   auditEvents: auditRecord,
 };
 

@@ -3,6 +3,7 @@ import type { AuditStore } from "../audit/audit-store.ts";
 import type { InstanceGuard } from "../fleet/alone.ts";
 import type { ControlStore, LeaseRecord } from "../fleet/control-store.ts";
 import type { KeyStore } from "../keys/key-store.ts";
+import type { QuotaStore } from "../quota/quota-store.ts";
 import type { RunStore } from "../run/kept/run-store.ts";
 import type { ServiceTokenStore } from "../service-tokens/service-token-store.ts";
 import type { SessionStore, UserStore } from "../sign-in/sign-in-store.ts";
@@ -21,6 +22,7 @@ export interface Stores {
   readonly serviceTokens: ServiceTokenStore;
   readonly runs: RunStore;
   readonly usage: UsageStore;
+  readonly quotas: QuotaStore;
   readonly audit: AuditStore;
   /** Says whether this process may admit requests. `close` releases it. */
   readonly guard: InstanceGuard;

@@ -80,6 +80,8 @@ export interface TeamDependents {
   deleteRunRecords(teamId: string, before: () => void): Promise<void>;
   /** Deletes the counts of how its keys were used. Calls `before` in the same way. */
   deleteUsage(teamId: string, before: () => void): Promise<void>;
+  /** Deletes what is counted of its quotas. Calls `before` in the same way. */
+  deleteQuotas(teamId: string, before: () => void): Promise<void>;
   /** Takes the team from the service tokens that name it. Calls `before` in the same way. */
   leaveServiceTokens(teamId: string, before: () => void): Promise<void>;
   /** Called when the team is deleted: ends its streams with this refusal. */
@@ -160,6 +162,7 @@ async function removeDependents(parts: DeleteTeamParts, teamId: string, lock: Te
   await dependents.deleteKeys(teamId, lock.requireLock);
   await dependents.deleteRunRecords(teamId, lock.requireLock);
   await dependents.deleteUsage(teamId, lock.requireLock);
+  await dependents.deleteQuotas(teamId, lock.requireLock);
 }
 
 /** The reply to an earlier deletion may have been lost, or its last steps. */

@@ -32,6 +32,8 @@ function setUp(facts: { limiter?: TeamLimiter; isTeamCached?: boolean } = {}) {
       load: async (id) => (id === "demo" ? demo : undefined),
     },
     limiter: facts.limiter ?? counted,
+    quotaOf: () => undefined,
+    quotas: { reserve: () => expect.fail("there is no quota"), known: () => undefined },
     limitOf: (plan) => ({ free: 2, pro: 3, team: 4, enterprise: 5 })[plan],
     keyUsed: (keyId) => world.used.push(keyId),
     usage: {

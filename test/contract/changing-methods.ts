@@ -80,6 +80,15 @@ const kinds: {
     deleteExpired: "aside",
     find: "reads",
   },
+  quotas: {
+    grant: "changes",
+    claim: "aside",
+    giveBack: "aside",
+    deleteBefore: "aside",
+    deleteOfTeam: "aside",
+    find: "reads",
+    newestStartMs: "reads",
+  },
   users: { bind: "changes", release: "changes", find: "reads" },
 };
 

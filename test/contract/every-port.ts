@@ -10,6 +10,7 @@ import { keyStoreContract } from "./key-store.ts";
 import { memberStoreContract } from "./member-store.ts";
 import { type OpenStores, openedStores } from "./opened-stores.ts";
 import { previewStoreContract } from "./preview-store.ts";
+import { quotaStoreContract } from "./quota-store.ts";
 import { runStoreContract } from "./run-store.ts";
 import { serviceTokenStoreContract } from "./service-token-store.ts";
 import { sessionStoreContract } from "./session-store.ts";
@@ -40,6 +41,7 @@ export function everyPortContract(
   userStoreContract(name, open);
   runStoreContract(name, open);
   usageStoreContract(name, open);
+  quotaStoreContract(name, open);
   auditStoreContract(name, open);
   describe(`the events of changes on ${name}`, () => {
     const { stores } = openedStores(open);

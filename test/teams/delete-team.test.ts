@@ -30,6 +30,9 @@ async function twoInstances() {
         before();
         deleted.push("records");
       },
+      async deleteQuotas(_, before) {
+        before();
+      },
       async deleteUsage(_, before) {
         before();
         deleted.push("usage");

@@ -208,6 +208,7 @@ const documentOf: Readonly<Record<CopiedName, (record: unknown, slots: Slots) =>
   })),
   usageHours: of(copiedShapes.usageHours, (hour) => documentIn(hourDocumentOf(hour))),
   usageDays: of(copiedShapes.usageDays, (day) => documentIn(dayDocumentOf(day))),
+  quotas: of(copiedShapes.quotas, withId),
   auditEvents: of(copiedShapes.auditEvents, withId),
 };
 

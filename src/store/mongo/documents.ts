@@ -9,6 +9,7 @@ import { appRecord } from "../../apps/app-store.ts";
 import { auditRecord } from "../../audit/audit-store.ts";
 import { filled as id } from "../../base/record-fields.ts";
 import { keyRecord } from "../../keys/key-store.ts";
+import { quotaRecord } from "../../quota/quota-store.ts";
 import { runRecord } from "../../run/kept/run-store.ts";
 import { serviceTokenRecord } from "../../service-tokens/service-token-store.ts";
 import { sessionRecord, userRecord } from "../../sign-in/sign-in-store.ts";
@@ -98,6 +99,10 @@ export interface UsageDayDocument extends UsageRecord, Added {
   readonly _id: string;
 }
 
+const quotaDocument = quotaRecord.omit({ id: true }).extend({ _id: id });
+export type QuotaDocument = z.infer<typeof quotaDocument>;
+export const storedQuota = quotaDocument.strip();
+
 export const auditDocument = auditRecord.omit({ id: true }).extend({ _id: id });
 export type AuditDocument = z.infer<typeof auditDocument>;
 export const storedAuditEvent = auditDocument.strip();
@@ -130,6 +135,7 @@ export interface Collections {
   readonly runs: Collection<RunDocument>;
   readonly usageHours: Collection<UsageHoursDocument>;
   readonly usageDays: Collection<UsageDayDocument>;
+  readonly quotas: Collection<QuotaDocument>;
   readonly auditEvents: Collection<AuditDocument>;
   readonly instances: Collection<InstanceDocument>;
   readonly control: Collection<ControlDocument>;
@@ -149,6 +155,7 @@ export function collectionsOf(db: Db): Collections {
     runs: db.collection("runs"),
     usageHours: db.collection("usageHours"),
     usageDays: db.collection("usageDays"),
+    quotas: db.collection("quotas"),
     auditEvents: db.collection("auditEvents"),
     instances: db.collection("instances"),
     control: db.collection("control"),

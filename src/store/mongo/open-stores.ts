@@ -22,6 +22,7 @@ import { createControlStore } from "./control-store.ts";
 import { type Collections, collectionsOf } from "./documents.ts";
 import { createKeyStore } from "./key-store.ts";
 import { createLockTeam } from "./lock.ts";
+import { createQuotaStore } from "./quota-store.ts";
 import { createRunStore } from "./run-store.ts";
 import { prepareDatabase, requireWhole } from "./schema.ts";
 import { createServiceTokenStore } from "./service-token-store.ts";
@@ -186,6 +187,7 @@ function storesOf(
     audit,
     runs: createRunStore(collections, call),
     usage: createUsageStore(collections, call),
+    quotas: createQuotaStore(collections, call, withEvent),
     guard,
     ...(fleet && { fleet }),
     check: createLookUpEach({ keys, teams, apps }),

@@ -44,7 +44,7 @@ export async function requireWhole(
  */
 async function ensureIndexes(collections: Collections): Promise<void> {
   const { keys, serviceTokens, members, sessions, runs, auditEvents } = collections;
-  const { usageHours, usageDays } = collections;
+  const { usageHours, usageDays, quotas } = collections;
   await keys.createIndex({ slot: 1 }, { unique: true });
   await keys.createIndex({ requestKey: 1 }, { unique: true });
   await keys.createIndex({ teamId: 1, createTimeMs: -1, _id: -1 });
@@ -70,6 +70,9 @@ async function ensureIndexes(collections: Collections): Promise<void> {
   await runs.createIndex({ expireTimeMs: 1 });
   await usageHours.createIndex({ teamId: 1, dayMs: 1, keyId: 1 });
   await usageDays.createIndex({ teamId: 1, startTimeMs: 1, keyId: 1 });
+  await quotas.createIndex({ teamId: 1 });
+  await quotas.createIndex({ startTimeMs: 1 });
+  await quotas.createIndex({ period: 1, startTimeMs: -1 });
   const filters = [{}, { teamId: 1 }, { actor: 1 }, { action: 1 }] as const;
   const ofTeam = [
     { teamId: 1, actor: 1 },

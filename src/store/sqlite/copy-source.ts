@@ -87,7 +87,8 @@ function checkedRecord(
 function recordOf(row: Record<string, unknown>): Record<string, unknown> {
   const typed = Object.entries(row).map(([name, value]) => {
     if (name === "deleted" || name === "listed") return [name, value === 1];
-    if (["appIds", "teamIds", "backend", "error", "quota"].includes(name)) return [name, parseJson(value)];
+    if (["appIds", "teamIds", "backend", "error", "quota", "grantIds", "holds"].includes(name))
+      return [name, parseJson(value)];
     return [name, name === "text" && value instanceof Uint8Array ? Buffer.from(value).toString() : value];
   });
   return Object.fromEntries(typed);

@@ -6,6 +6,7 @@ import { createAuditStore } from "./audit-store.ts";
 import { openReserve, type ReserveState } from "./disk-reserve.ts";
 import { createKeyStore } from "./key-store.ts";
 import { type LockedDatabase, makePrivateFile, openLockedDatabase } from "./locked-database.ts";
+import { createQuotaStore } from "./quota-store.ts";
 import { createRunStore } from "./run-store.ts";
 import { createServiceTokenStore } from "./service-token-store.ts";
 import { createSessionStore, createUserStore } from "./session-store.ts";
@@ -54,6 +55,7 @@ function storesOf({ db, close }: LockedDatabase): Stores {
     serviceTokens: createServiceTokenStore(db),
     runs: createRunStore(db),
     usage: createUsageStore(db),
+    quotas: createQuotaStore(db),
     audit: createAuditStore(db),
     // The lock on the folder lasts as long as the process, so the guard can't lose it.
     guard: { isValid: () => db.isOpen, release: async () => {} },

@@ -83,6 +83,11 @@ const schema = `
   CREATE TABLE usage_days (${columns(copiedShapes.usageDays)}, PRIMARY KEY (team_id, start_time_ms, key_id)) STRICT, WITHOUT ROWID;
   CREATE INDEX usage_days_by_key ON usage_days (team_id, key_id, start_time_ms);
 
+  CREATE TABLE quotas (${columns(copiedShapes.quotas)}, PRIMARY KEY (id)) STRICT, WITHOUT ROWID;
+  CREATE INDEX quotas_by_team ON quotas (team_id);
+  CREATE INDEX quotas_by_time ON quotas (start_time_ms);
+  CREATE INDEX quotas_by_period ON quotas (period, start_time_ms);
+
   CREATE TABLE service_tokens (${columns(copiedShapes.serviceTokens)}, PRIMARY KEY (id)) STRICT, WITHOUT ROWID;
   CREATE UNIQUE INDEX accepted_service_tokens ON service_tokens (name) WHERE revoke_time_ms IS NULL;
   CREATE INDEX service_tokens_by_time ON service_tokens (create_time_ms, id);

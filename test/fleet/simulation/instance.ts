@@ -238,6 +238,8 @@ function decideOf(parts: {
       load: async (id) => teamOf((await teams.load(id))!),
     },
     limiter: { spend: () => rate, peek: () => rate },
+    quotaOf: () => undefined,
+    quotas: { reserve: () => ({ kind: "reserved", release() {} }), known: () => undefined },
     limitOf: () => 1,
     keyUsed() {},
     usage: { accepted() {}, limited() {} },

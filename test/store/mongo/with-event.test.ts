@@ -6,6 +6,7 @@ import { createAppStore } from "#src/store/mongo/app-store.ts";
 import type { Collections } from "#src/store/mongo/documents.ts";
 import { keyDocumentOf } from "#src/store/mongo/key-documents.ts";
 import { createKeyStore } from "#src/store/mongo/key-store.ts";
+import { createQuotaStore } from "#src/store/mongo/quota-store.ts";
 import { createServiceTokenStore } from "#src/store/mongo/service-token-store.ts";
 import { createSessionStore, createUserStore } from "#src/store/mongo/session-store.ts";
 import type { StoreCall } from "#src/store/mongo/store-call.ts";
@@ -99,6 +100,7 @@ describe("the events of changes on MongoDB, without a server", () => {
     sessions: createSessionStore(collections, call, withEvent),
     users: createUserStore(collections, call, withEvent),
     serviceTokens: createServiceTokenStore(collections, call, withEvent),
+    quotas: createQuotaStore(collections, call, withEvent),
   };
   changingMethodsContract(() => ports);
 });

@@ -1,0 +1,278 @@
+import { expect, onTestFinished, test } from "vitest";
+import { createLedger } from "#src/quota/ledger.ts";
+import type { QuotaSubject } from "#src/quota/quota.ts";
+import type { QuotaStore } from "#src/quota/quota-store.ts";
+import { unavailable } from "#src/refusal/refusal.ts";
+import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { tempFolders } from "../harness/closed-at-end.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
+import { seededRandom } from "../harness/seeded-random.ts";
+
+const folders = tempFolders();
+const november = Date.parse("2026-11-30T23:59:00Z");
+
+function subjectOf(requests: number, facts: Partial<QuotaSubject> = {}): QuotaSubject {
+  const limit = { requests, period: "month" } as const;
+  return { id: "demo", teamId: "demo", limit, requestsPerMinute: 600, ...facts };
+}
+
+/** Instances on one real store, which a test may cut off, and whose calls are counted. */
+async function setUp() {
+  const stores = await openSqliteStores({ dataDir: folders.create() });
+  onTestFinished(() => stores.close());
+  const clock = createManualClock({ monotonicMs: 0, unixMs: november });
+  const world = { calls: [] as string[], isAway: false, losesAnswers: false, live: new Set<string>() };
+  const called = async <T>(name: string, work: () => Promise<T>): Promise<T> => {
+    world.calls.push(name);
+    if (world.isAway) throw unavailable();
+    const answer = await work();
+    if (world.losesAnswers) throw unavailable();
+    return answer;
+  };
+  const real = stores.quotas;
+  const store: QuotaStore = {
+    ...real,
+    claim: (claims) => called("claim", () => real.claim(claims)),
+    giveBack: (orders) => called("giveBack", () => real.giveBack(orders)),
+    find: (id) => called("find", () => real.find(id)),
+  };
+  const open = (owner: string) => {
+    world.live.add(owner);
+    return createLedger({
+      clock,
+      store,
+      owner: () => owner,
+      isLive: (id) => world.live.has(id),
+      onFailed: () => {},
+    });
+  };
+  const record = async () => await real.find("demo/2026-11");
+  return { clock, world, store: real, open, record };
+}
+
+type Ledger = ReturnType<typeof createLedger>;
+
+/** As the admission asks: again, as often as the ledger has to ask the store. */
+async function ask({ quotas }: Ledger, subjects: readonly QuotaSubject[], cost = 1) {
+  for (let tries = 0; tries < 20; tries++) {
+    const answer = quotas.reserve(subjects, cost);
+    if (!(answer instanceof Promise)) return answer;
+    await answer;
+  }
+  return expect.fail("it is never claimed");
+}
+
+async function admitted(ledger: Ledger, subject: QuotaSubject, times: number): Promise<number> {
+  let count = 0;
+  for (let n = 0; n < times; n++) if ((await ask(ledger, [subject])).kind === "reserved") count += 1;
+  return count;
+}
+
+test("a quota gives exactly its requests, and then says until when it gives none", async () => {
+  const { open, clock } = await setUp();
+  const ledger = open("i1");
+  expect(await admitted(ledger, subjectOf(500), 700)).toBe(500);
+  const refused = await ask(ledger, [subjectOf(500)]);
+  expect(refused).toMatchObject({ kind: "exceeded", retryAfterMs: 60_000, state: { used: 500, left: 0 } });
+  clock.advance(60_000);
+  expect(await admitted(ledger, subjectOf(500), 501)).toBe(500);
+});
+
+test("within a block no request waits, and the store is neither read nor written", async () => {
+  const { open, world } = await setUp();
+  const ledger = open("i1");
+  await ask(ledger, [subjectOf(1_000_000)]);
+  world.calls.length = 0;
+  // A block is 10 s of the minute's limit: 100 requests, of which half are left when the next is due.
+  for (let n = 0; n < 49; n++) {
+    expect(ledger.quotas.reserve([subjectOf(1_000_000)], 1)).toMatchObject({ kind: "reserved" });
+  }
+  expect(world.calls).toEqual([]);
+});
+
+test("callers of one turn share a write, and a store that says none is asked again once a second", async () => {
+  const { open, world, clock } = await setUp();
+  const ledger = open("i1");
+  const crowd = (limit: number) =>
+    Promise.all(Array.from({ length: 300 }, () => ask(ledger, [subjectOf(limit)])));
+  const answers = await crowd(80);
+  expect(answers.filter(({ kind }) => kind === "reserved")).toHaveLength(80);
+  expect(world.calls).toEqual(["claim"]);
+  await crowd(80);
+  expect(world.calls).toEqual(["claim"]);
+  clock.advance(1_000);
+  await crowd(80);
+  expect(world.calls).toEqual(["claim", "claim"]);
+});
+
+test("the quotas of a team and a key are taken together or not at all", async () => {
+  const { open, record } = await setUp();
+  const ledger = open("i1");
+  const key = subjectOf(3, { id: "demo/k1" });
+  const both = [subjectOf(10), key];
+  for (let n = 0; n < 3; n++) expect((await ask(ledger, both)).kind).toBe("reserved");
+  expect(await ask(ledger, both)).toMatchObject({ kind: "exceeded", place: 1 });
+  expect(await admitted(ledger, subjectOf(10), 20)).toBe(7);
+  expect((await record())?.claimed).toBe(10);
+});
+
+test("what is released is spent by the next one, and what is idle goes back", async () => {
+  const { open, record, clock } = await setUp();
+  const [one, other] = [open("i1"), open("i2")];
+  const taken = await ask(one, [subjectOf(5)], 5);
+  expect(await ask(other, [subjectOf(5)])).toMatchObject({ kind: "exceeded", retryAfterMs: 10_000 });
+  if (taken.kind === "reserved") taken.release();
+  clock.advance(10_000);
+  one.sweep();
+  await one.close();
+  expect(await record()).toMatchObject({ claimed: 0, holds: {} });
+  expect((await ask(other, [subjectOf(5)], 5)).kind).toBe("reserved");
+  expect(await ask(other, [subjectOf(5)])).toMatchObject({ retryAfterMs: 50_000 });
+});
+
+test("the store away: the block goes on, then UNAVAILABLE, and never a refusal of the quota", async () => {
+  const { open, world } = await setUp();
+  const ledger = open("i1");
+  await ask(ledger, [subjectOf(1_000)]);
+  world.isAway = true;
+  expect(await admitted(ledger, subjectOf(1_000), 19)).toBe(19);
+  for (let n = 0; n < 3; n++) {
+    await expect(ask(ledger, [subjectOf(1_000)])).rejects.toMatchObject({ reason: "UNAVAILABLE" });
+  }
+  world.isAway = false;
+  expect(await admitted(ledger, subjectOf(1_000), 2_000)).toBe(980);
+});
+
+test("a claim whose answer is lost is spent, and no hold of it stays", async () => {
+  const { open, world, record, clock } = await setUp();
+  const ledger = open("i1");
+  await ask(ledger, [subjectOf(200)]);
+  world.losesAnswers = true;
+  await ask(ledger, [subjectOf(200)], 3);
+  await expect(ask(ledger, [subjectOf(200)], 5)).rejects.toMatchObject({ reason: "UNAVAILABLE" });
+  world.losesAnswers = false;
+  for (let seconds = 0; seconds < 3; seconds++) {
+    clock.advance(10_000);
+    ledger.sweep();
+    await ledger.quotas.state(subjectOf(200));
+    await new Promise(setImmediate);
+    await new Promise(setImmediate);
+  }
+  expect((await record())?.holds).toEqual({});
+  const { claimed = 0 } = (await record()) ?? {};
+  expect(claimed).toBeGreaterThanOrEqual(4);
+  expect(await admitted(ledger, subjectOf(200), 300)).toBe(200 - claimed);
+});
+
+test("a lowered quota voids the block, and a higher one is seen at once", async () => {
+  const { open } = await setUp();
+  const ledger = open("i1");
+  expect(await admitted(ledger, subjectOf(10_000), 60)).toBe(60);
+  expect(await admitted(ledger, subjectOf(70), 100)).toBe(10);
+  expect(await admitted(ledger, subjectOf(75), 100)).toBe(5);
+});
+
+test("a grant counts at once here, and elsewhere within a second", async () => {
+  const { open, clock } = await setUp();
+  const [here, there] = [open("i1"), open("i2")];
+  expect(await admitted(here, subjectOf(5), 9)).toBe(5);
+  expect(await admitted(there, subjectOf(5), 9)).toBe(0);
+  const grant = { requests: 4, requestId: "r" };
+  for (const each of await Promise.all([1, 2, 3].map(() => here.quotas.grant(subjectOf(5), grant)))) {
+    expect(each).toMatchObject({ granted: 4, limit: 5 });
+  }
+  expect(await admitted(here, subjectOf(5), 2)).toBe(2);
+  clock.advance(1_000);
+  expect(await admitted(there, subjectOf(5), 9)).toBe(2);
+});
+
+test("a clock that is set back begins no period again, also after a start", async () => {
+  const { open, clock, world } = await setUp();
+  const ledger = open("i1");
+  await admitted(ledger, subjectOf(10), 3);
+  clock.stepWall(60_000);
+  expect(await admitted(ledger, subjectOf(10), 12)).toBe(10);
+  clock.stepWall(-60_000);
+  expect(await admitted(ledger, subjectOf(10), 12)).toBe(0);
+  const next = open("i2");
+  await next.open();
+  expect(await admitted(next, subjectOf(10), 12)).toBe(0);
+  expect(world.calls).not.toContain("find");
+});
+
+test("ten thousand teams whose month turns cost no write until they ask", async () => {
+  const { open, clock, world } = await setUp();
+  const ledger = open("i1");
+  const teams = Array.from({ length: 10_000 }, (_, n) => subjectOf(1_000, { id: `t${n}`, teamId: `t${n}` }));
+  await Promise.all(teams.map((each) => ask(ledger, [each])));
+  expect(world.calls.length).toBe(100);
+  world.calls.length = 0;
+  clock.advance(70_000);
+  ledger.sweep();
+  await new Promise(setImmediate);
+  await new Promise(setImmediate);
+  expect(world.calls).toEqual([]);
+  expect(ledger.size()).toBe(0);
+});
+
+test("a team that has the id of a deleted one begins with nothing used and nothing held", async () => {
+  const { open } = await setUp();
+  const [one, other] = [open("i1"), open("i2")];
+  await admitted(one, subjectOf(1_000), 30);
+  await admitted(other, subjectOf(1_000), 30);
+  await one.deleteOfTeam("demo", () => {});
+  other.dropTeam("demo");
+  await other.close();
+  const again = open("i3");
+  expect((await admitted(again, subjectOf(100), 150)) + (await admitted(one, subjectOf(100), 50))).toBe(100);
+});
+
+// The oracle is a naive counter. No instance may admit more than there is, whoever is killed, and
+// a kill loses at most a block.
+test.each([1, 2, 3, 4, 5, 6])(
+  "instances that are killed and cut off never pass the quota (seed %i)",
+  async (seed) => {
+    const random = seededRandom(seed);
+    const pick = (below: number) => Math.floor(random() * below);
+    const { open, clock, world } = await setUp();
+    const ledgers = new Map(["a0", "b0", "c0"].map((owner) => [owner, open(owner)]));
+    const limit = 2_000;
+    let [granted, spent, kills, lost, names] = [0, 0, 0, 0, 0];
+    for (let step = 0; step < 12_000; step++) {
+      const [owner, ledger] = [...ledgers][pick(ledgers.size)] ?? expect.fail("none is left");
+      const what = pick(1_000);
+      if (what < 3) {
+        ledgers.delete(owner);
+        world.live.delete(owner);
+        ledgers.set(`n${++names}`, open(`n${names}`));
+        kills += 1;
+      } else if (what < 5) {
+        await ledger.quotas.grant(subjectOf(limit), { requests: 10, requestId: `g${granted}` }).then(
+          () => {
+            granted += 10;
+          },
+          () => {},
+        );
+      } else if (what < 10) {
+        world.losesAnswers = pick(4) === 0;
+        world.isAway = pick(6) === 0;
+      } else if (what < 20) {
+        clock.advance(pick(900));
+        ledger.sweep();
+      } else {
+        const cost = pick(10) === 0 ? 1 + pick(4) : 1;
+        try {
+          const answer = await ask(ledger, [subjectOf(limit)], cost);
+          if (answer.kind === "reserved" && pick(20) === 0) answer.release();
+          else if (answer.kind === "reserved") spent += cost;
+        } catch {
+          lost += 1;
+        }
+      }
+      expect(spent, `step ${step} of seed ${seed}`).toBeLessThanOrEqual(limit + granted);
+    }
+    expect(kills).toBeGreaterThan(10);
+    expect(lost).toBeGreaterThan(0);
+    expect(spent).toBeGreaterThan(1_000);
+  },
+);
