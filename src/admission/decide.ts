@@ -1,4 +1,6 @@
-/** The one decision about a key: the lease of the store, the key, the team, its quota, its limit. */
+/**
+ * The one decision about a key: the lease of the store, the key, the team, its quota, its limit.
+ */
 
 import type { Decide, Decision, KeyVerdict, KeyVerifier, Question } from "../auth/key-evidence.ts";
 import type { Clock } from "../base/clock.ts";

@@ -197,7 +197,9 @@ function wireUsage({ clock, log, stores, membership }: ServicesParts): Usage {
   return usage;
 }
 
-/** The requests that this instance holds of quotas. In a fleet it knows which others may hold some. */
+/**
+ * The requests that this instance holds of quotas. In a fleet it knows which others may hold some.
+ */
 function wireQuotas({ clock, log, stores, membership }: ServicesParts): Ledger {
   const own = randomBytes(8).toString("hex");
   const members = () => membership.fleet?.members();

@@ -36,7 +36,7 @@ describe.each(storeOfTier())("with %s", (store, settings) => {
   let keyrun: Keyrun;
   const { written, onStores } = writtenEvents();
   beforeAll(async () => {
-    keyrun = await startKeyrun({ settings: settings(), onStores });
+    keyrun = await startKeyrun({ settings: { ...settings(), KEYRUN_PLAN_QUOTAS: "pro=1000/day" }, onStores });
     await keyrun.teams.createTeam({ team: { id: "demo" } }).catch(() => {});
   });
   afterAll(() => keyrun.close());

@@ -149,6 +149,16 @@ export const auditedCalls: readonly AuditedCalls[] = [
     refused: { request: { teamId: "nobody", email }, teamId: "nobody", target: email },
   },
   {
+    // The plan of the team needs a quota: KEYRUN_PLAN_QUOTAS of the test has `pro`.
+    method: TeamService.method.grantRequests,
+    action: "team.grant_requests",
+    async done(keyrun) {
+      const teamId = await keyrun.newTeam(Plan.PRO);
+      return { request: { teamId, requests: 5n }, teamId, detail: "requests=5" };
+    },
+    refused: { request: { teamId: "demo", requests: 0n }, teamId: "demo", target: "", detail: "requests=0" },
+  },
+  {
     method: TeamService.method.setPreviewAccess,
     action: "preview.set",
     done: async () => ({

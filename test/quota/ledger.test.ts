@@ -83,7 +83,8 @@ test("within a block no request waits, and the store is neither read nor written
   const ledger = open("i1");
   await ask(ledger, [subjectOf(1_000_000)]);
   world.calls.length = 0;
-  // A block is 10 s of the minute's limit: 100 requests, of which half are left when the next is due.
+  // A block is 10 s of the minute's limit: 100 requests, of which half are left when the next is
+  // due.
   for (let n = 0; n < 49; n++) {
     expect(ledger.quotas.reserve([subjectOf(1_000_000)], 1)).toMatchObject({ kind: "reserved" });
   }
@@ -227,8 +228,8 @@ test("a team that has the id of a deleted one begins with nothing used and nothi
   expect((await admitted(again, subjectOf(100), 150)) + (await admitted(one, subjectOf(100), 50))).toBe(100);
 });
 
-// The oracle is a naive counter. No instance may admit more than there is, whoever is killed, and
-// a kill loses at most a block.
+// The oracle is a naive counter. Instances never admit more than there is, and a kill loses at most
+// a block.
 test.each([1, 2, 3, 4, 5, 6])(
   "instances that are killed and cut off never pass the quota (seed %i)",
   async (seed) => {

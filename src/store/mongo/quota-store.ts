@@ -15,8 +15,8 @@ import { isDuplicate, type StoreCall } from "./store-call.ts";
 import type { WithEvent } from "./with-event.ts";
 
 /**
- * The quotas in MongoDB. A claim adds to `claimed` on the condition that it still fits, so claims of
- * several instances never have to agree beforehand.
+ * The quotas in MongoDB. A claim adds to `claimed` on the condition that it still fits, so claims
+ * of several instances never have to agree beforehand.
  */
 export function createQuotaStore({ quotas }: Collections, call: StoreCall, withEvent: WithEvent): QuotaStore {
   async function find(id: string): Promise<QuotaRecord | undefined> {

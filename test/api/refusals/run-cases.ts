@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
+import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import type { ListenerName } from "#src/auth/policy.ts";
 import type { Reason } from "#src/refusal/reasons.ts";
 import {
@@ -127,6 +128,13 @@ const refusals: readonly RunRefusal[] = [
     async before({ keyrun }, own) {
       own.authorization = `Bearer ${(await keyrun.newKey(await keyrun.newTeam())).value}`;
       for (let spent = 0; spent < limits.runsOfTheFreePlan; spent += 1) await own.ask("x");
+    },
+  },
+  {
+    reason: "QUOTA_EXCEEDED",
+    async before({ keyrun }, own) {
+      own.authorization = `Bearer ${(await keyrun.newKey(await keyrun.newTeam(Plan.PRO))).value}`;
+      await own.ask("x");
     },
   },
   {

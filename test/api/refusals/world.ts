@@ -34,6 +34,7 @@ export async function startRefusalWorld() {
       KEYRUN_BODY_BYTES_MAX: String(limits.bodyBytes),
       KEYRUN_KEYS_PER_TEAM_MAX: String(limits.keysPerTeam),
       KEYRUN_PLAN_LIMITS: `free=${limits.runsOfTheFreePlan},enterprise=100000`,
+      KEYRUN_PLAN_QUOTAS: "pro=1/month",
       KEYRUN_APP_RUNS_MAX: String(limits.runsOfAnApp),
       KEYRUN_APP_STREAMS_MAX: String(limits.runsOfAnApp),
     },
