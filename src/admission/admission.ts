@@ -13,14 +13,14 @@ import {
 } from "../auth/key-evidence.ts";
 import type { Anyone, KeyPrincipal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
-import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { KeyEnd } from "../http/headers.ts";
 import { readBearer, readKeyHeader } from "../http/request-head.ts";
 import type { RequestNotes } from "../http/request-notes.ts";
 import { type LimitDecision, stricterLimit } from "../limit/limit-decision.ts";
-import type { ExceededQuota, RateReport } from "../limit/rate-limit-headers.ts";
-import type { NamedQuota } from "../quota/quota.ts";
+import type { RateReport } from "../limit/rate-limit-headers.ts";
+import type { ExceededQuota } from "../quota/quota.ts";
+import { quotaBounds } from "../quota/quota-store.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import type { PlanName } from "../settings/config.ts";
 
@@ -126,21 +126,13 @@ function admissionOf(decision: Decision<LimitDecision>, caller: Caller): Admissi
     case "expired":
       throw expired(decision.expireTimeMs);
     case "limited":
+    case "quota_exceeded":
       return {
         kind: "refused",
-        refusal: limited(decision.rate),
+        refusal: decision.kind === "limited" ? limited(decision.rate) : quotaExceeded(decision.exceeded),
         rate: teamRate(decision.rate, decision),
         principal: principalOf(decision),
       };
-    case "quota_exceeded": {
-      const exceeded = exceededBy(decision);
-      return {
-        kind: "refused",
-        refusal: quotaExceeded(exceeded),
-        rate: { ...teamRate(decision.rate, decision), exceeded },
-        principal: principalOf(decision),
-      };
-    }
     case "admitted":
       return {
         kind: "admitted",
@@ -158,9 +150,13 @@ function principalOf({ keyId, teamId, restrictions }: Omit<KeyPrincipal, "kind">
 
 function teamRate(
   decision: LimitDecision,
-  { end, quotas }: { readonly end: KeyEnd | undefined; readonly quotas: readonly NamedQuota[] },
+  {
+    end,
+    quotas = [],
+    exceeded,
+  }: Pick<RateReport, "quotas" | "exceeded"> & { readonly end: KeyEnd | undefined },
 ): RateReport {
-  return { policy: "team", decision, quotas, keyEnd: end };
+  return { policy: "team", decision, quotas, exceeded, keyEnd: end };
 }
 
 /**
@@ -182,18 +178,15 @@ function limited(decision: LimitDecision): Refusal {
   return fail("RATE_LIMIT_EXCEEDED", { metadata, retryAfterMs });
 }
 
-type QuotaExceeded = Extract<Decision<LimitDecision>, { kind: "quota_exceeded" }>;
-
-function exceededBy({ exceeded, retryAfterMs }: QuotaExceeded): ExceededQuota {
-  const waitMs = Math.min(Math.max(retryAfterMs, 1_000), bounds.quotaRetryAfterMsMax);
-  return { ...exceeded, retryAfterMs: waitMs };
-}
-
 function quotaExceeded({ subject, state, retryAfterMs }: ExceededQuota): Refusal {
   const { period, resetTimeMs } = state;
   const limit = String(state.limit + state.granted);
   const reset_time = new Date(resetTimeMs).toISOString().replace(".000", "");
-  return fail("QUOTA_EXCEEDED", { metadata: { subject, limit, period, reset_time }, retryAfterMs });
+  const facts = { metadata: { subject, limit, period, reset_time }, retryAfterMs };
+  if (retryAfterMs > quotaBounds.idleMs) return fail("QUOTA_EXCEEDED", facts);
+  const waitS = Math.ceil(retryAfterMs / 1_000);
+  const problem = `The ${subject} has used its ${limit} requests of this ${period}, or other instances of Keyrun hold the last of them. Try again in ${waitS} s.`;
+  return fail("QUOTA_EXCEEDED", { ...facts, problem });
 }
 
 /** A caller of a method that takes no credential, and what its address has left. */

@@ -4,6 +4,7 @@
 
 import type { Decide, Decision, KeyVerdict, KeyVerifier, Question } from "../auth/key-evidence.ts";
 import type { Clock } from "../base/clock.ts";
+import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { type KeyLimit, keyLogId, type LimitDecision, type TeamLimiter } from "../limit/limit-decision.ts";
 import type { NamedQuota, QuotaExceeded, QuotaSubject, Quotas } from "../quota/quota.ts";
@@ -41,45 +42,48 @@ type ValidVerdict = Extract<KeyVerdict, { kind: "valid" }>;
  * after every wait: what was read meanwhile may be out of date.
  */
 export function createDecide(parts: DecideParts): Decide<LimitDecision> {
-  return (value, question) => decideOnce(parts, { value, question, tries: 0 });
+  const { verifier, teams } = parts;
+  return async (value, question) => {
+    for (let tries = 0; tries < triesMax; tries += 1) {
+      requireLease(parts);
+      let verdict = verifier.peek(value) ?? (await verifier.load(value, question, question.guard));
+      requireLease(parts);
+      // A key that is refused needs no team, and so no further read of the store.
+      if (verdict.kind !== "valid") return verdict;
+      let team = teams.peek(verdict.teamId);
+      if (team === undefined) {
+        team = await teams.load(verdict.teamId);
+        // The key may have ended while its team was read.
+        verdict = verifier.peek(value) ?? (await verifier.load(value, question, question.guard));
+        requireLease(parts);
+        if (verdict.kind !== "valid") return verdict;
+      }
+      const decision = await spend(parts, verdict, team, { value, question });
+      if (decision) return decision;
+    }
+    throw unavailable({ cause: new Error("a quota was never claimed") });
+  };
 }
+
+/** More than anybody needs: the store is asked for what all that wait need. */
+const triesMax = 20;
 
 interface Asked {
   readonly value: string;
   readonly question: Question;
-  /** How often it has waited for a claim of a quota. */
-  readonly tries: number;
 }
 
-/** More than anybody needs: a claim has what all that wait for it need. */
-const triesMax = 20;
-
-async function decideOnce(parts: DecideParts, asked: Asked): Promise<Decided> {
-  const { verifier, teams } = parts;
-  const { value, question } = asked;
-  requireLease(parts);
-  const verdict = verifier.peek(value) ?? (await verifier.load(value, question, question.guard));
-  requireLease(parts);
-  // A key that is refused needs no team, and so no further read of the store.
-  if (verdict.kind !== "valid") return verdict;
-  const cached = teams.peek(verdict.teamId);
-  if (cached !== undefined) return await spend(parts, verdict, cached, asked);
-  const team = await teams.load(verdict.teamId);
-  // The key may have ended while its team was read.
-  const again = verifier.peek(value) ?? (await verifier.load(value, question, question.guard));
-  requireLease(parts);
-  return again.kind === "valid" ? await spend(parts, again, team, asked) : again;
-}
-
-/** Spends the quotas, then the limit, before its first await. */
+/**
+ * Spends the quotas, then the limit, before its first await. Undefined: the store was asked for
+ * more of a quota meanwhile, so all is to be decided anew.
+ */
 async function spend(
   parts: DecideParts,
   verdict: ValidVerdict,
   team: TeamRecord | null | undefined,
-  asked: Asked,
-): Promise<Decided> {
+  { value, question }: Asked,
+): Promise<Decided | undefined> {
   const { limiter, verifier } = parts;
-  const { value, question } = asked;
   if (!team) throw fail("INTERNAL", { cause: `key ${verdict.keyId} names no team` });
   const limit = parts.limitOf(team.plan);
   const key = keyLimitOf(verdict);
@@ -88,13 +92,11 @@ async function spend(
   if (key !== undefined && cost > key.limit) throw costTooHigh(`the key's own limit, ${key.limit}`);
   const subjects = quotaSubjectsOf(parts, verdict, team);
   const quota = subjects.length > 0 && cost > 0 ? parts.quotas.reserve(subjects, cost) : undefined;
-  if (quota instanceof Promise) {
-    await quota;
-    // The key may have ended meanwhile, or have another team's plan.
-    if (asked.tries >= triesMax) throw unavailable({ cause: new Error("a quota was never claimed") });
-    return await decideOnce(parts, { ...asked, tries: asked.tries + 1 });
+  if (quota instanceof Promise) return await quota.then(() => undefined);
+  if (quota?.kind === "exceeded") {
+    const rate = limiter.peek(team.id, limit, key);
+    return decided(parts, verdict, team, { rate, cost, subjects, exceeded: quota });
   }
-  if (quota?.kind === "exceeded") return exceeded(parts, verdict, team, { quota, subjects });
   let decision: Decided | undefined;
   try {
     const spent = limiter.spend(team.id, limit, cost, key);
@@ -113,9 +115,6 @@ async function spend(
   }
 }
 
-const noQuotas: readonly NamedQuota[] = [];
-const noSubjects: readonly QuotaSubject[] = [];
-
 /** The quotas that count the key's requests, that of its team first. */
 function quotaSubjectsOf(
   { quotaOf, limitOf }: DecideParts,
@@ -123,51 +122,11 @@ function quotaSubjectsOf(
   { id: teamId, plan }: TeamRecord,
 ): readonly QuotaSubject[] {
   const [ofTeam, ofKey] = [quotaOf(plan), restrictions?.quota];
-  if (ofTeam === undefined && !ofKey) return noSubjects;
   const requestsPerMinute = limitOf(plan);
   const subjects: QuotaSubject[] = [];
   if (ofTeam) subjects.push({ id: teamId, teamId, limit: ofTeam, requestsPerMinute });
   if (ofKey) subjects.push({ id: keyLogId(teamId, firstKeyId), teamId, limit: ofKey, requestsPerMinute });
   return subjects;
-}
-
-function exceeded(
-  parts: DecideParts,
-  verdict: ValidVerdict,
-  { id: teamId, plan }: TeamRecord,
-  { quota, subjects }: { readonly quota: QuotaExceeded; readonly subjects: readonly QuotaSubject[] },
-): Decided {
-  const { clock, limiter, limitOf, keyUsed, usage } = parts;
-  const { keyId, restrictions, end } = verdict;
-  const unixMs = clock.unixMs();
-  keyUsed(keyId, unixMs);
-  usage.limited(teamId, keyId, unixMs);
-  return {
-    kind: "quota_exceeded",
-    keyId,
-    teamId,
-    plan,
-    restrictions,
-    end,
-    rate: limiter.peek(teamId, limitOf(plan), keyLimitOf(verdict)),
-    quotas: knownQuotas(parts, subjects),
-    exceeded: { subject: whose(subjects[quota.place]), state: quota.state },
-    retryAfterMs: quota.retryAfterMs,
-  };
-}
-
-/** Without a read. Of a quota that this instance knows nothing of, nothing is said. */
-function knownQuotas({ quotas }: DecideParts, subjects: readonly QuotaSubject[]): readonly NamedQuota[] {
-  const known: NamedQuota[] = [];
-  for (const subject of subjects) {
-    const state = quotas.known(subject);
-    if (state) known.push({ subject: whose(subject), state });
-  }
-  return known;
-}
-
-function whose(subject: QuotaSubject | undefined): NamedQuota["subject"] {
-  return subject?.id === subject?.teamId ? "team" : "key";
 }
 
 function keyLimitOf({ firstKeyId, restrictions }: ValidVerdict): KeyLimit | undefined {
@@ -179,31 +138,55 @@ function costTooHigh(most: string): Refusal {
   return fail("INVALID_ARGUMENT", { param: "cost", problem: `cost must be at most ${most}.` });
 }
 
+interface Spent {
+  readonly rate: LimitDecision;
+  readonly cost: number;
+  readonly subjects: readonly QuotaSubject[];
+  readonly exceeded?: QuotaExceeded;
+}
+
 function decided(
-  parts: DecideParts,
+  { clock, limiter, keyUsed, usage, quotas }: DecideParts,
   verdict: ValidVerdict,
   { id: teamId, plan }: TeamRecord,
-  { rate, cost, subjects }: Spent,
+  { rate, cost, subjects, exceeded }: Spent,
 ): Decided {
-  const { clock, limiter, keyUsed, usage } = parts;
   const { keyId, restrictions, end } = verdict;
   if (cost > 0) {
     const unixMs = clock.unixMs();
     // Also past the limit: before they revoke the key, its owners see that it is in use.
     keyUsed(keyId, unixMs);
-    if (rate.accepted) usage.accepted(teamId, keyId, unixMs);
+    if (rate.accepted && !exceeded) usage.accepted(teamId, keyId, unixMs);
     else usage.limited(teamId, keyId, unixMs);
   }
-  const quotas = subjects.length === 0 ? noQuotas : knownQuotas(parts, subjects);
-  if (!rate.accepted) return { kind: "limited", keyId, teamId, plan, restrictions, end, rate, quotas };
+  const known = knownQuotas(quotas, subjects);
+  const facts = { keyId, teamId, plan, restrictions, end, rate, quotas: known };
+  if (exceeded) {
+    const { state, place } = exceeded;
+    const subject = whose(subjects[place]);
+    const retryAfterMs = Math.min(exceeded.retryAfterMs, bounds.quotaRetryAfterMsMax);
+    return { kind: "quota_exceeded", ...facts, exceeded: { subject, state, retryAfterMs } };
+  }
+  if (!rate.accepted) return { kind: "limited", ...facts };
   const rateNow = () => limiter.peek(teamId, rate.limit, keyLimitOf(verdict));
-  return { kind: "admitted", keyId, teamId, plan, restrictions, end, rate, quotas, rateNow };
+  return { kind: "admitted", ...facts, rateNow };
 }
 
-interface Spent {
-  readonly rate: LimitDecision;
-  readonly cost: number;
-  readonly subjects: readonly QuotaSubject[];
+/** Without a read. Of a quota that this instance knows nothing of, nothing is said. */
+function knownQuotas(
+  quotas: Pick<Quotas, "known">,
+  subjects: readonly QuotaSubject[],
+): readonly NamedQuota[] {
+  const known: NamedQuota[] = [];
+  for (const subject of subjects) {
+    const state = quotas.known(subject);
+    if (state) known.push({ subject: whose(subject), state });
+  }
+  return known;
+}
+
+function whose(subject: QuotaSubject | undefined): NamedQuota["subject"] {
+  return subject?.id === subject?.teamId ? "team" : "key";
 }
 
 function requireLease({ mayAdmit, whyNot }: DecideParts): void {

@@ -5,7 +5,7 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { KeyEnd } from "../http/headers.ts";
-import type { NamedQuota } from "../quota/quota.ts";
+import type { ExceededQuota, NamedQuota } from "../quota/quota.ts";
 import type { PlanName, QuotaLimit } from "../settings/config.ts";
 
 /**
@@ -113,45 +113,29 @@ export interface Question {
   readonly appId?: string;
 }
 
-/** A valid key, and the team that it belongs to. */
-interface ValidKey {
+/** What is known after a decision about a valid key. */
+interface Decided<Rate> {
   readonly keyId: string;
   readonly teamId: string;
   readonly plan: PlanName;
   readonly restrictions: KeyRestrictions | null;
   /** When the key will end; undefined: it does not expire. */
   readonly end: KeyEnd | undefined;
+  readonly rate: Rate;
+  /** As this instance knows them: the team's, if its plan has one, and the key's own. */
+  readonly quotas: readonly NamedQuota[];
 }
 
 /**
  * What was decided. `Rate` is the state of the team's limit after it, and of the key's own, as
- * `limit/` describes it.
+ * `limit/` describes it. Only where it is admitted anything was taken.
  */
 export type Decision<Rate> =
   | Exclude<KeyVerdict, { kind: "valid" }>
-  /** Nothing was taken. */
-  | (ValidKey & {
-      readonly kind: "limited";
-      readonly rate: Rate;
-      /** As this instance knows them: the team's, if its plan has one, and the key's own. */
-      readonly quotas: readonly NamedQuota[];
-    })
-  /** Nothing was taken, also not of the limit. */
-  | (ValidKey & {
-      readonly kind: "quota_exceeded";
-      /** The limit as it is, without spending. */
-      readonly rate: Rate;
-      readonly quotas: readonly NamedQuota[];
-      /** The one of them that has too little left. */
-      readonly exceeded: NamedQuota;
-      /** As in `QuotaExceeded`. */
-      readonly retryAfterMs: number;
-    })
-  | (ValidKey & {
+  | (Decided<Rate> & { readonly kind: "limited" })
+  | (Decided<Rate> & { readonly kind: "quota_exceeded"; readonly exceeded: ExceededQuota })
+  | (Decided<Rate> & {
       readonly kind: "admitted";
-      readonly rate: Rate;
-      /** The same, after it. */
-      readonly quotas: readonly NamedQuota[];
       /** The same numbers now, without spending: for an answer that comes later. */
       rateNow(): Rate;
     });

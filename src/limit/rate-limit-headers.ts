@@ -4,7 +4,7 @@ import type { RateLimitSchema } from "#gen/keyrun/v1/rate_limit_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import { type KeyEnd, keyEndHeaders } from "../http/headers.ts";
-import { type NamedQuota, periodOf } from "../quota/quota.ts";
+import { type ExceededQuota, type NamedQuota, periodOf } from "../quota/quota.ts";
 import { type LimitDecision, stricterLimit } from "./limit-decision.ts";
 
 /**
@@ -20,11 +20,6 @@ export interface RateReport {
   readonly exceeded?: ExceededQuota | undefined;
   /** When the caller's key will end; undefined: it does not expire, or no key is proven. */
   readonly keyEnd?: KeyEnd | undefined;
-}
-
-export interface ExceededQuota extends NamedQuota {
-  /** 1 s to a day. */
-  readonly retryAfterMs: number;
 }
 
 /**

@@ -39,6 +39,12 @@ export interface NamedQuota {
   readonly state: QuotaState;
 }
 
+/** The quota that refuses a request. */
+export interface ExceededQuota extends NamedQuota {
+  /** At most a day. */
+  readonly retryAfterMs: number;
+}
+
 /** The requests of one decision, taken from each of its quotas. */
 export interface QuotaReserved {
   readonly kind: "reserved";

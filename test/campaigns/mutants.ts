@@ -135,8 +135,8 @@ export const mutants: readonly Mutant[] = [
   {
     fault: "the lease is not looked at again after a read",
     file: "src/admission/decide.ts",
-    text: "  requireLease(parts);\n  // A key that",
-    by: "  // A key that",
+    text: "      requireLease(parts);\n      // A key that",
+    by: "      // A key that",
     test: "test/admission/decide.test.ts",
   },
   {
