@@ -30,7 +30,7 @@ const services = [
 
 // Of the tiers `quick` and `services`: what needs more than Node, npm and git is in the second one alone.
 const mixed = [
-  "test/api/{audit,audit-life,audit-services,delete-team-steps,idempotency,kept-json,repeat-storm,service-tokens}.test.ts",
+  "test/api/{audit,audit-life,audit-services,delete-team-steps,idempotency,kept-json,quotas,repeat-storm,service-tokens}.test.ts",
   "test/bin/{check-node,keyrun}.test.ts",
   "test/cli/scan/scan-keys.test.ts",
   "test/deploy/compose-file.test.ts",

@@ -17,7 +17,11 @@ const clock = createManualClock();
 const keyrun = closedAtEnd(
   await startKeyrun({
     clock,
-    settings: { KEYRUN_TRUST_PROXY: "1", KEYRUN_PLAN_LIMITS: "free=3,pro=5" },
+    settings: {
+      KEYRUN_TRUST_PROXY: "1",
+      KEYRUN_PLAN_LIMITS: "free=3,pro=5",
+      KEYRUN_PLAN_QUOTAS: "free=4/day,pro=5/month",
+    },
   }),
 );
 const app = closedAtEnd(await startScriptedApp());
@@ -120,6 +124,7 @@ test("every entry decides alike, for a run as for a stream: the same requests ge
     "INVALID_ARGUMENT",
     "MALFORMED_AUTHORIZATION",
     "MISSING_API_KEY",
+    "QUOTA_EXCEEDED",
     "RATE_LIMIT_EXCEEDED",
     "REVOKED_API_KEY",
     "ok",

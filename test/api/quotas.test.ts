@@ -1,77 +1,227 @@
-import { describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import { QuotaPeriod } from "#gen/keyrun/v1/quota_pb.ts";
-import { closedAtEnd } from "../harness/closed-at-end.ts";
-import { startKeyrun } from "../harness/keyrun.ts";
+import { Plan } from "#gen/keyrun/v1/team_pb.ts";
+import type { CallerMaker } from "../harness/callers.ts";
+import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
+import { storeOfTier } from "../harness/mongo-databases.ts";
+import { restCaller } from "../harness/rest-caller.ts";
+import { restStreamCallers } from "../harness/rest-stream-callers.ts";
+import { connectStreamCallers, streamedRuns } from "../harness/stream-callers.ts";
+import { backgroundCallers } from "./background-callers.ts";
+import { everyCaller } from "./every-caller.ts";
+import { createGuard, guardOnce } from "./guards.ts";
 
-const keyrun = closedAtEnd(await startKeyrun({ settings: { KEYRUN_PLAN_QUOTAS: "free=3/day" } }));
-await keyrun.apps.createApp({ app: { id: "guarded", backend: { kind: { case: "guard", value: {} } } } });
+/** What a request got: the refusal's details, if it was refused, and the headers. */
+interface Answer {
+  readonly details?: readonly unknown[] | undefined;
+  readonly message?: string;
+  readonly headers: Headers;
+}
 
-const post = (path: string, key: string, headers: Record<string, string> = {}) =>
-  fetch(`${keyrun.publicUrl}/api/apps/${path}`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers },
-    body: JSON.stringify({ text: "hello" }),
-  });
-const entries = [
-  { entry: "a run", send: (key: string) => post("echo/run", key) },
-  { entry: "a stream", send: (key: string) => post("echo/stream", key) },
-  {
-    entry: "a run in the background",
-    send: (key: string) => post("echo/run", key, { prefer: "respond-async" }),
-  },
-  { entry: "a guarded request", send: (key: string) => post("guarded/guard", key) },
+/** One request with a key, by one of the entries. */
+type Send = (url: string, value: string) => Promise<Answer>;
+
+const entries: readonly (readonly [string, Send])[] = [
+  ...Object.entries(everyCaller).map(([name, make]) => [`a run by ${name}`, oneRun(make)] as const),
+  ...Object.entries({ ...restStreamCallers, ...connectStreamCallers }).map(
+    ([name, make]) => [`a stream by ${name}`, oneRun(streamedRuns(make))] as const,
+  ),
+  ...Object.entries(backgroundCallers).map(([name, make]) => {
+    const send: Send = async (url, value) => {
+      const { reason, headers } = await make(url, value).start({ appId: "echo", text: "x" });
+      return { details: reason === undefined ? undefined : [{ reason }], headers };
+    };
+    return [`a run in the background by ${name}`, send] as const;
+  }),
+  [
+    "a guarded request",
+    async (url, value) => {
+      const { status, body, headers } = await guardOnce(url, { value });
+      return { details: status === 200 ? undefined : JSON.parse(body).error.details, headers };
+    },
+  ],
 ];
 
-describe("the quota of a plan", () => {
-  test.each(entries)("counts $entry, and refuses the fourth of three with every header", async ({ send }) => {
-    const { value } = await keyrun.newKey(await keyrun.newTeam());
-    for (let n = 1; n <= 3; n += 1) {
-      const answer = await send(value);
-      expect(answer.status).toBeLessThan(300);
-      expect(answer.headers.get("ratelimit")).toContain(`"team-day";r=${3 - n};t=`);
-      expect(answer.headers.get("ratelimit-limit")).toBe("60");
-      await answer.arrayBuffer();
+function oneRun(make: CallerMaker, headers: Readonly<Record<string, string>> = {}): Send {
+  return async (url, value) => {
+    const caller = make(url);
+    try {
+      return await caller.run({ appId: "echo", text: "x", authorization: `Bearer ${value}`, headers });
+    } finally {
+      caller.close();
     }
-    const refused = await send(value);
-    const { error } = (await refused.json()) as { error: { code: string; details: object[] } };
-    expect([refused.status, error.code]).toEqual([429, "quota_exceeded"]);
-    expect(JSON.stringify(error.details)).toContain('"subject":"team"');
-    const { headers } = refused;
-    expect(headers.get("x-should-retry")).toBe("false");
-    expect(headers.get("retry-after-ms")).toBeNull();
-    const waitS = Number(headers.get("retry-after"));
-    expect(waitS).toBeGreaterThan(0);
-    expect(waitS).toBeLessThanOrEqual(86_400);
-    expect([headers.get("ratelimit-limit"), headers.get("ratelimit-remaining")]).toEqual(["3", "0"]);
-    expect(Number(headers.get("ratelimit-reset")) % 86_400).toBe(0);
+  };
+}
+
+/** The numbers of a header by the names of their limits: `"team";r=57;t=60, "team-day";r=2;t=9`. */
+function listed(headers: Headers, name: string): Record<string, number[]> {
+  const items = [...(headers.get(name) ?? "").matchAll(/"([\w-]+)";[rq]=(\d+);[tw]=(\d+)/g)];
+  return Object.fromEntries(items.map(([, of = "", first, second]) => [of, [Number(first), Number(second)]]));
+}
+
+describe.each(storeOfTier())("with %s", (_, settings) => {
+  const clock = createManualClock({ monotonicMs: 0, unixMs: Date.parse("2026-01-15T12:00:00Z") });
+  let keyrun: Keyrun;
+  beforeAll(async () => {
+    keyrun = await startKeyrun({
+      clock,
+      settings: {
+        ...settings(),
+        KEYRUN_PLAN_LIMITS: "team=2",
+        KEYRUN_PLAN_QUOTAS: "free=3/day,pro=2/month,team=3/day",
+      },
+    });
+    await createGuard(keyrun, "orders");
+  });
+  afterAll(() => keyrun.close());
+
+  const run = (value: string, headers?: Record<string, string>) =>
+    oneRun(restCaller, headers)(keyrun.publicUrl, value);
+  const keyOn = async (plan: Plan, restrictions = {}): Promise<IssuedKey> =>
+    keyrun.newKey(await keyrun.newTeam(plan), restrictions);
+  /** Sets the clock to a time that is yet to come. */
+  const at = (time: string, ms = 0) => clock.advance(Date.parse(time) + ms - clock.unixMs());
+  const secondsToMidnight = () => 86_400 - Math.floor((clock.unixMs() / 1_000) % 86_400);
+
+  test.each(entries)(
+    "%s counts one, and past the quota it is refused until the day ends",
+    async (_, send) => {
+      const { value } = await keyOn(Plan.FREE);
+      for (const left of [2, 1, 0]) {
+        const { details, headers } = await send(keyrun.publicUrl, value);
+        expect(details).toBeUndefined();
+        expect(listed(headers, "ratelimit")).toMatchObject({
+          team: [57 + left, 60],
+          "team-day": [left, secondsToMidnight()],
+        });
+        expect(listed(headers, "ratelimit-policy")).toEqual({ team: [60, 60], "team-day": [3, 86_400] });
+        expect(headers.get("ratelimit-limit")).toBe("60");
+      }
+      const { details, headers } = await send(keyrun.publicUrl, value);
+      expect(details?.[0]).toMatchObject({ reason: "QUOTA_EXCEEDED" });
+      const told = [
+        "x-should-retry",
+        "retry-after",
+        "retry-after-ms",
+        "ratelimit-limit",
+        "ratelimit-remaining",
+      ];
+      const seconds = secondsToMidnight();
+      expect(told.map((name) => headers.get(name))).toEqual(["false", String(seconds), null, "3", "0"]);
+      expect(Number(headers.get("ratelimit-reset"))).toBe(Math.ceil(clock.unixMs() / 1_000) + seconds);
+      expect(listed(headers, "ratelimit")).toMatchObject({ team: [57, 60], "team-day": [0, seconds] });
+      clock.advance(seconds * 1_000);
+      const next = await send(keyrun.publicUrl, value);
+      expect(listed(next.headers, "ratelimit")["team-day"]).toEqual([2, 86_400]);
+    },
+  );
+
+  test.each(Object.entries(everyCaller))("over %s the details name whose quota it is", async (_, make) => {
+    const quota = { requests: 1n, period: QuotaPeriod.MONTH };
+    const { value, teamId } = await keyOn(Plan.FREE, { quota });
+    const send = oneRun(make);
+    await send(keyrun.publicUrl, value);
+    const ofKey = await send(keyrun.publicUrl, value);
+    expect(ofKey.message).toMatch(/^The key has used its 1 requests of this month. Requests are accepted/);
+    expect(ofKey.details).toMatchObject([
+      { metadata: { subject: "key", limit: "1", period: "month" } },
+      { violations: [{ subject: "key", description: ofKey.message }] },
+      { retryDelay: "86400s" },
+    ]);
+    expect(ofKey.headers.get("retry-after")).toBe("86400");
+    const other = await keyrun.newKey(teamId);
+    for (let n = 0; n < 2; n += 1) await send(keyrun.publicUrl, other.value);
+    const ofTeam = await send(keyrun.publicUrl, other.value);
+    expect(ofTeam.details).toMatchObject([
+      { metadata: { subject: "team", limit: "3", period: "day" } },
+      {},
+      {},
+    ]);
   });
 
   test("VerifyKey takes its cost whole or not at all, and a grant lets it pass once", async () => {
-    const teamId = await keyrun.newTeam();
-    const { value } = await keyrun.newKey(teamId);
-    const verify = async (cost: number) => (await keyrun.keys.verifyKey({ value, cost })).verdict;
-    expect(await verify(2)).toBe(Verdict.VALID);
-    expect(await verify(2)).toBe(Verdict.QUOTA_EXCEEDED);
+    const { value, teamId } = await keyOn(Plan.FREE);
+    const verify = async (cost: number) => await keyrun.keys.verifyKey({ value, cost });
+    expect(await verify(2)).toMatchObject({ verdict: Verdict.VALID, quota: { limit: 3n, used: 2n } });
+    expect(await verify(2)).toMatchObject({ verdict: Verdict.QUOTA_EXCEEDED, quota: { used: 3n } });
     const grant = { teamId, requests: 1n, requestId: "8d5f3b1e-6c0a-4b7e-9d2f-1a3c5e7f9b0d" };
     for (let n = 0; n < 2; n += 1) {
       const { quota } = await keyrun.teams.grantRequests(grant);
       expect(quota).toMatchObject({ limit: 3n, granted: 1n, period: QuotaPeriod.DAY });
     }
-    expect(await verify(2)).toBe(Verdict.VALID);
-    expect(await verify(1)).toBe(Verdict.QUOTA_EXCEEDED);
+    expect((await verify(2)).verdict).toBe(Verdict.VALID);
+    expect((await verify(1)).verdict).toBe(Verdict.QUOTA_EXCEEDED);
+    expect((await verify(0)).verdict).toBe(Verdict.VALID);
+  });
+
+  test("a repeat with its Idempotency-Key counts as it does for the limit, and so does a look at a run", async () => {
+    const { value } = await keyOn(Plan.FREE);
+    const headers = { "idempotency-key": "once" };
+    await run(value, headers);
+    const again = await run(value, headers);
+    expect(again.headers.get("idempotency-replayed")).toBe("true");
+    expect(listed(again.headers, "ratelimit")).toMatchObject({
+      team: [58, 60],
+      "team-day": [1, expect.anything()],
+    });
+    await backgroundCallers["REST over HTTP/1.1"]!(keyrun.publicUrl, value).list();
+    expect((await run(value, headers)).details?.[0]).toMatchObject({ reason: "QUOTA_EXCEEDED" });
+  });
+
+  test("what the limit a minute refuses counts nothing", async () => {
+    const { value } = await keyOn(Plan.TEAM);
+    const reasons = async (times: number) => {
+      const all: unknown[] = [];
+      for (let n = 0; n < times; n += 1) all.push((await run(value)).details?.[0] ?? {});
+      return all.map((info) => (info as { reason?: string }).reason ?? "ok");
+    };
+    const limited = Array.from({ length: 4 }, () => "RATE_LIMIT_EXCEEDED");
+    expect(await reasons(6)).toEqual(["ok", "ok", ...limited]);
+    clock.advance(60_000);
+    expect(await reasons(3)).toEqual(["ok", "QUOTA_EXCEEDED", "QUOTA_EXCEEDED"]);
   });
 
   test("a rotation gives a key no request more", async () => {
-    const teamId = await keyrun.newTeam();
     const quota = { requests: 2n, period: QuotaPeriod.MONTH };
-    const { key, value } = await keyrun.keys.createKey({ teamId, quota });
-    expect((await post("echo/run", value)).status).toBe(200);
-    const rotated = await keyrun.keys.rotateKey({ teamId, keyId: key?.id ?? "" });
-    const answer = await post("echo/run", rotated.value);
-    expect(answer.headers.get("ratelimit")).toMatch(/"team-day";r=1;t=\d+, "key-month";r=0;t=\d+$/);
-    const refused = await post("echo/run", rotated.value);
-    expect(refused.status).toBe(429);
-    expect(await refused.text()).toContain("The key has used its 2 requests of this month");
+    const { id: keyId, teamId, value } = await keyOn(Plan.FREE, { quota });
+    await run(value);
+    const rotated = await keyrun.keys.rotateKey({ teamId, keyId });
+    const { headers } = await run(rotated.value);
+    expect(listed(headers, "ratelimit")).toMatchObject({ "team-day": [1, expect.anything()] });
+    expect(listed(headers, "ratelimit")["key-month"]?.[0]).toBe(0);
+    expect((await run(rotated.value)).message).toContain("The key has used its 2 requests of this month");
   });
+
+  // Each begins later than all before it: no period begins again.
+  test.each([
+    ["2027-01", 31, "2027-02"],
+    ["2027-02", 28, "2027-03"],
+    ["2027-04", 30, "2027-05"],
+    ["2027-12", 31, "2028-01"],
+    ["2028-02", 29, "2028-03"],
+  ])(
+    "the month %s has %i days, and the next one begins with its first millisecond",
+    async (month, days, next) => {
+      at(`${month}-01T00:00:00Z`);
+      const { value, teamId } = await keyOn(Plan.PRO);
+      const used = async () => (await keyrun.teams.getRateLimit({ teamId })).quota?.used;
+      const first = await run(value);
+      expect(listed(first.headers, "ratelimit-policy")["team-month"]).toEqual([2, days * 86_400]);
+      expect(listed(first.headers, "ratelimit")["team-month"]).toEqual([1, days * 86_400]);
+      at(`${next}-01T00:00:00Z`, -1);
+      expect((await run(value)).details).toBeUndefined();
+      expect(await used()).toBe(2n);
+      const refused = await run(value);
+      expect(refused.headers.get("retry-after")).toBe("1");
+      expect(refused.message).toMatch(
+        /^The team has used its 2 requests of this month, or .*Try again in 1 s\.$/,
+      );
+      clock.advance(1);
+      expect(await used()).toBe(0n);
+      expect((await run(value)).details).toBeUndefined();
+      expect(await used()).toBe(1n);
+    },
+  );
 });
