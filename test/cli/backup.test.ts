@@ -4,6 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
 import { backgroundCallers } from "../api/background-callers.ts";
 import { runCommand } from "../harness/command-line.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
 import { secretPlaces } from "../harness/secret-places.ts";
 
 const { embedded, newFolder } = secretPlaces();
@@ -78,6 +79,49 @@ test("what was revoked or given an end after the backup stays so, and what was t
   expect((await command("keys", "show", ending.id)).stdout).toMatch(/^expires/m);
   // Its name is free again, as that of one that is revoked.
   await did(...token);
+});
+
+test("what was used of a quota after the backup stays used, also where the backup knows another period or nothing of it", async () => {
+  const place = embedded({ KEYRUN_PLAN_QUOTAS: "free=5/day,pro=5/month" });
+  const backups = newFolder();
+  const { command } = place;
+  const team = async (plan: string) => {
+    const id = `on-${plan}`;
+    await command("teams", "create", id, "--plan", plan);
+    return { id, value: (await command("keys", "create", "--team", id)).stdout.trim() };
+  };
+  const november = createManualClock({ monotonicMs: 0, unixMs: Date.parse("2026-11-30T12:00:00Z") });
+  const first = await place.start(november);
+  const [daily, monthly] = [await team("free"), await team("pro")];
+  const statuses = async (
+    { statusOf }: { readonly statusOf: (value: string) => Promise<number> },
+    { value }: { readonly value: string },
+    times: number,
+  ) => {
+    const all: number[] = [];
+    for (let n = 0; n < times; n += 1) all.push(await statusOf(value));
+    return all;
+  };
+  expect(await statuses(first, daily, 2)).toEqual([200, 200]);
+  expect(await command("backup", join(backups, "b"))).toMatchObject({ code: 0 });
+  expect(await statuses(first, daily, 2)).toEqual([200, 200]);
+  expect(await command("teams", "grant", daily.id, "1")).toMatchObject({ code: 0 });
+  expect(await statuses(first, monthly, 3)).toEqual([200, 200, 200]);
+  await first.stop();
+  await command("restore", join(backups, "b"));
+  const second = await place.start(november);
+  expect(await statuses(second, daily, 3)).toEqual([200, 200, 429]);
+  expect(await statuses(second, monthly, 3)).toEqual([200, 200, 429]);
+  await second.stop();
+
+  // The backup of the last month.
+  const december = createManualClock({ monotonicMs: 0, unixMs: Date.parse("2026-12-02T12:00:00Z") });
+  const third = await place.start(december);
+  expect(await statuses(third, monthly, 4)).toEqual([200, 200, 200, 200]);
+  await third.stop();
+  await command("restore", join(backups, "b"));
+  const last = await place.start(december);
+  expect(await statuses(last, monthly, 2)).toEqual([200, 429]);
 });
 
 test("a store that serves is not replaced, and one that is there is no place for a backup", async () => {

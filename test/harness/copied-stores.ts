@@ -1,6 +1,8 @@
 import type { KeyRecord, RotateKeyOrder } from "#src/keys/key-store.ts";
+import { createLedger } from "#src/quota/ledger.ts";
 import type { ServiceTokenRecord } from "#src/service-tokens/service-token-store.ts";
 import type { Stores } from "#src/store/stores.ts";
+import { createManualClock } from "./manual-clock.ts";
 import {
   auditEventOf,
   keyRecordOf,
@@ -59,6 +61,7 @@ export async function writeEveryKind(
   await writeServiceTokens(stores, secretVersion);
   await writeRuns(stores, runs);
   await writeUsage(stores);
+  await writeQuotas(stores);
   await stores.audit.write([
     ...teamIds.map((teamId) => auditEventOf({ id: `event of ${teamId}`, teamId })),
     ...(["done", "unknown"] as const).map((outcome) =>
@@ -124,6 +127,32 @@ async function writeUsage({ usage }: Stores): Promise<void> {
   await usage.add({ incarnation: "two", number: 1, hours: [{ ...place, ...counts, limitedCount: 9 }] });
 }
 
+const monthly = { limit: { requests: 1_000, period: "month" }, requestsPerMinute: 600 } as const;
+const quotaSubjects = [
+  { id: "acme", teamId: "acme", ...monthly },
+  { id: `beta/${families.old}`, teamId: "beta", ...monthly, limit: { requests: 5, period: "day" } },
+] as const;
+/** The month and the day of the clock below. */
+const quotaIds = ["acme/2023-11", `beta/${families.old}/2023-11-14`];
+
+/** An instance that is gone has used some requests, and holds others. */
+async function writeQuotas({ quotas: store }: Stores): Promise<void> {
+  const clock = createManualClock();
+  const { quotas } = createLedger({
+    clock,
+    store,
+    owner: () => "gone",
+    isLive: () => false,
+    onFailed: () => {},
+  });
+  const [team, key] = quotaSubjects;
+  await quotas.grant(team, { requests: 7, requestId: "a grant" });
+  for (const subject of [team, key]) {
+    await quotas.reserve([subject], 1);
+    quotas.reserve([subject], 1);
+  }
+}
+
 /** Half of them are revoked, some were made with a request id, and some are restricted. */
 async function writeKeys(
   { keys }: Stores,
@@ -176,7 +205,7 @@ const byTime = <Sum extends { readonly startTimeMs: number }>(sums: readonly Sum
 
 /** Everything that the ports say of those records. */
 export async function everyKind(
-  { teams, members, preview, users, apps, keys, serviceTokens, runs: kept, usage, audit }: Stores,
+  { teams, members, preview, users, apps, keys, serviceTokens, runs: kept, usage, quotas, audit }: Stores,
   { runs }: { readonly runs: number },
 ) {
   const listed = teamIds.map(async (teamId) => ({
@@ -213,6 +242,7 @@ export async function everyKind(
     secretVersions: [await keys.secretVersions(), await serviceTokens.secretVersions()],
     hours: byTime(await usage.hours(usageOf("acme"))),
     days: await usage.days(usageOf("acme")),
+    quotas: await Promise.all(quotaIds.map((id) => quotas.find(id))),
     ofPair: await Promise.all(
       [families.old, families.successor].map(async (keyId) => ({
         hours: await usage.hours({ ...usageOf("beta"), keyId }),

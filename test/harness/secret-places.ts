@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, onTestFinished } from "vitest";
+import { type Clock, systemClock } from "#src/base/clock.ts";
 import { runCommand } from "./command-line.ts";
 import { startKeyrun } from "./keyrun.ts";
 import { restRun, type Settings } from "./keyrun-process.ts";
@@ -19,9 +20,9 @@ export function secretPlaces() {
     folders.remove();
   });
   return {
-    embedded() {
+    embedded(more: Settings = {}) {
       const dataDir = folders.create();
-      return placeOf(join(dataDir, "secret"), { KEYRUN_DATA_DIR: dataDir });
+      return placeOf(join(dataDir, "secret"), { KEYRUN_DATA_DIR: dataDir, ...more });
     },
     onMongo(more: Settings = {}) {
       const secretFile = join(folders.create(), "keyrun-secret");
@@ -43,7 +44,8 @@ export function heldIn(secretFile: string): string[] {
 
 function placeOf(secretFile: string, settings: Settings) {
   const command = (...args: string[]) => runCommand(args, { env: settings });
-  const startHere = () => startKeyrun({ settings: { KEYRUN_SECRET: undefined, ...settings } });
+  const startHere = (clock: Clock = systemClock) =>
+    startKeyrun({ clock, settings: { KEYRUN_SECRET: undefined, ...settings } });
   return {
     settings,
     secretFile,
@@ -52,8 +54,8 @@ function placeOf(secretFile: string, settings: Settings) {
     held: () => heldIn(secretFile),
     newKey: async () => (await command("keys", "create", "--team", "demo")).stdout.trim(),
     /** Starts Keyrun in this process. */
-    async start() {
-      const { publicUrl, close } = await startHere();
+    async start(clock?: Clock) {
+      const { publicUrl, close } = await startHere(clock);
       let isOpen = true;
       const stop = async () => {
         if (isOpen) await close();

@@ -51,6 +51,11 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     const expected = await everyKind(source, sizes);
     expect(expected.teams[0]).toMatchObject({ active: 275, totals: { records: 10 } });
     expect(expected.deletedApps).toEqual([undefined, undefined, 2]);
+    const held = { gone: expect.objectContaining({ unspent: expect.any(Number) }) };
+    expect(expected.quotas).toMatchObject([
+      { granted: 7, grantIds: ["a grant"], holds: held },
+      { claimed: 1 },
+    ]);
     await source.close();
     const target = await openMongoForTest({ uri });
     expect(await everyKind(target, sizes)).toEqual(expected);

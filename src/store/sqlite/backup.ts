@@ -1,6 +1,7 @@
 /**
  * A copy of a data folder that may be served meanwhile, and the way back. A restored store is older
- * than the one that it replaces, so what was revoked since is revoked in it, too.
+ * than the one that it replaces, so what was revoked since is revoked in it, too, and what was used
+ * of quotas is used.
  */
 
 import {
@@ -164,7 +165,7 @@ function carryOver(
   try {
     // Who signed out since would be signed in again.
     db.exec("DELETE FROM sessions");
-    const revoked = unknown === undefined ? takeRevocations(db, current) : 0;
+    const revoked = unknown === undefined ? takeOver(db, current) : 0;
     return { secretVersions: secretVersionsIn(db), revoked, unknown };
   } finally {
     db.close();
@@ -187,7 +188,8 @@ function whyUnreadable(current: string): string | undefined {
   }
 }
 
-function takeRevocations(db: DatabaseSync, current: string): number {
+/** Returns how many keys and tokens were revoked, or given an earlier end. */
+function takeOver(db: DatabaseSync, current: string): number {
   db.prepare("ATTACH ? AS current").run(current);
   const now = "FROM current.%t AS now WHERE now.id = main.%t.id AND now.revoke_time_ms IS NOT NULL";
   const revoke = `UPDATE main.%t SET version = version + 1,
@@ -199,6 +201,10 @@ function takeRevocations(db: DatabaseSync, current: string): number {
     FROM current.keys AS now WHERE now.id = before.id AND before.revoke_time_ms IS NULL
     AND now.expire_time_ms < coalesce(before.expire_time_ms, ${Number.MAX_SAFE_INTEGER})`);
   const counts = changes.map((sql) => Number(db.prepare(sql).run().changes));
+  // Neither is less in a later store, but for what an instance has given back since.
+  db.exec(`INSERT INTO main.quotas SELECT * FROM current.quotas WHERE team_id IN (SELECT id FROM main.teams)
+    ON CONFLICT (id) DO UPDATE SET claimed = max(claimed, excluded.claimed), granted = max(granted, excluded.granted),
+    grant_ids = iif(excluded.granted > granted, excluded.grant_ids, grant_ids)`);
   db.exec("DETACH current");
   return counts.reduce((sum, n) => sum + n, 0);
 }
