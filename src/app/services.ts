@@ -208,7 +208,7 @@ function wireQuotas({ clock, log, stores, membership }: ServicesParts): Ledger {
     store: stores.quotas,
     owner: () => members()?.ownId ?? own,
     isLive: (owner) => members()?.leases.some(({ id }) => id === owner) ?? false,
-    onFailed: (err) => log.warn({ err }, "quotas could not be written; they are tried again"),
+    onFailed: (err) => log.warn({ err }, "old quotas could not be removed; tried again an hour later"),
   });
   membership.listen({
     apply(changes) {

@@ -86,7 +86,6 @@ async function openRunning({ closers }: Start, services: Services, { signIn, ser
     { start: keptRuns.begin, close: keptRuns.close },
   ];
   closers.push(...running.map(({ close }) => close), runner.close);
-  await ledger.open();
   await keptRuns.open();
   return running;
 }

@@ -2,75 +2,105 @@ import { unavailable } from "../refusal/refusal.ts";
 import type { PeriodOfUtc, QuotaState, QuotaSubject } from "./quota.ts";
 import {
   blockOf,
+  claimQuota,
+  type QuotaChange,
   type QuotaClaim,
-  type QuotaGiveBack,
-  type QuotaGiven,
   type QuotaPlace,
   type QuotaRecord,
   quotaBounds,
+  returnQuota,
 } from "./quota-store.ts";
+
+/** Requests that the store has given and that nobody has spent. */
+export interface Stock {
+  left: number;
+}
 
 /** Callers that wait for one claim. */
 interface Waiting extends PromiseWithResolvers<void> {
   wanted: number;
 }
 
+/**
+ * What the store was asked: to give a block into the stock, or, without a claim, to take it back.
+ */
 interface Asked {
-  readonly claim: QuotaClaim;
-  readonly waiting: Waiting | undefined;
+  readonly claim?: QuotaClaim;
+  readonly stock: Stock;
+  readonly waiting?: Waiting | undefined;
 }
 
-/** What this instance holds of one quota in one period, and what it knows of its record. */
+/** Who serves the store. */
+export interface Owners {
+  /** The id of this instance now. Another one may never have it. */
+  readonly owner: () => string;
+  /** Whether another instance with this id serves the store now. */
+  readonly isLive: (owner: string) => boolean;
+}
+
+/**
+ * What this instance holds of one quota in one period, and what it knows of its record. The store
+ * is asked one thing at a time.
+ */
 export class Holding {
-  /** Requests that the store has given, and that nobody has spent. */
-  held = 0;
-  /** When a request was taken from it, or waited, by the monotonic clock. One refused is no use. */
-  usedMs = Number.NEGATIVE_INFINITY;
-  /** A claim is under way. */
-  isAsking = false;
-  /** The answer of a claim was lost, so the store may have a hold that is not known here. */
-  isUnsure = false;
-  /** Nobody may spend of it any more. */
-  isDropped = false;
-  subject: QuotaSubject;
+  readonly place: QuotaPlace;
   readonly period: PeriodOfUtc;
-  readonly #place: QuotaPlace;
-  #seen: Pick<QuotaRecord, "claimed" | "granted"> | undefined;
-  /** That of the hold in the record; undefined: there is none. */
-  #claim: { readonly owner: string; readonly seq: number } | undefined;
+  subject: QuotaSubject;
+  stock: Stock = { left: 0 };
+  /** When a request was taken from it, or waited, by the monotonic clock. One refused is no use. */
+  #usedMs = Number.NEGATIVE_INFINITY;
+  readonly #owners: Owners;
+  /** Goes back before anything else is claimed. Nobody may spend of it any more. */
+  #voided: Stock | undefined;
+  /** Whose hold the record may have: the answer of a claim may have been lost. */
+  #owner: string | undefined;
+  #seen: QuotaRecord | undefined;
   #block = 1;
-  #gone: readonly string[] = [];
-  #othersHold = false;
   #exhaustedUntilMs = Number.NEGATIVE_INFINITY;
   #failedUntilMs = Number.NEGATIVE_INFINITY;
-  #next: Waiting | undefined;
+  #hasFailed = false;
+  #waiting: Waiting | undefined;
   #asked: Asked | undefined;
 
-  constructor(subject: QuotaSubject, place: QuotaPlace, period: PeriodOfUtc) {
+  constructor(subject: QuotaSubject, place: QuotaPlace, period: PeriodOfUtc, owners: Owners) {
     this.subject = subject;
-    this.#place = place;
+    this.place = place;
     this.period = period;
+    this.#owners = owners;
   }
 
-  /** False where the limit is lower than that by which it was claimed. */
-  raiseTo(subject: QuotaSubject): boolean {
-    const before = this.subject.limit.requests;
-    if (subject.limit.requests < before) return false;
+  /** The present limit. What was claimed by a higher one goes back. */
+  limitBy(subject: QuotaSubject): void {
+    const change = subject.limit.requests - this.subject.limit.requests;
     this.subject = subject;
-    if (subject.limit.requests > before) this.#exhaustedUntilMs = Number.NEGATIVE_INFINITY;
-    return true;
+    if (change > 0) this.#exhaustedUntilMs = Number.NEGATIVE_INFINITY;
+    if (change < 0) this.void();
+  }
+
+  /** All that is held goes back, and what is known of the record counts no more. */
+  void(): void {
+    this.#seen = undefined;
+    if (this.#owner === undefined) return;
+    this.#voided ??= this.stock;
+    this.stock = { left: 0 };
+  }
+
+  voidIfIdle(nowMs: number): void {
+    if (this.#owner !== undefined && nowMs - this.#usedMs >= quotaBounds.idleMs) this.void();
   }
 
   spend(cost: number, nowMs: number): boolean {
-    if (this.held < cost) return false;
-    this.usedMs = nowMs;
-    this.held -= cost;
+    if (this.stock.left < cost) return false;
+    this.#usedMs = nowMs;
+    this.stock.left -= cost;
     return true;
   }
 
   /** Whether the next block should be claimed now, so that nobody has to wait for it. */
   runsOut(nowMs: number): boolean {
-    return !this.isAsking && this.held < this.#block / 2 && this.#block > 1 && nowMs >= this.#failedUntilMs;
+    return (
+      !this.#asked && this.#block > 1 && this.stock.left < this.#block / 2 && nowMs >= this.#failedUntilMs
+    );
   }
 
   /** Whether the store has said, a moment ago, that nothing is left. */
@@ -80,109 +110,116 @@ export class Holding {
 
   retryAfterMs(unixMs: number): number {
     const endMs = Math.max(1, this.period.endMs - unixMs);
-    return this.#othersHold ? Math.min(endMs, quotaBounds.idleMs) : endMs;
+    const others = Object.entries(this.#seen?.holds ?? {}).filter(([id]) => this.#owners.isLive(id));
+    const othersHold = others.some(([id, unspent]) => id !== this.#owner && unspent > 0);
+    return othersHold ? Math.min(endMs, quotaBounds.idleMs) : endMs;
   }
 
   /** Resolves once the store was asked for this cost, too. */
   wait(cost: number, nowMs: number): Promise<void> {
-    this.usedMs = nowMs;
-    this.#next ??= { ...Promise.withResolvers<void>(), wanted: 0 };
-    this.#next.wanted += cost;
-    return this.#next.promise;
+    this.#usedMs = nowMs;
+    this.#waiting ??= { ...Promise.withResolvers<void>(), wanted: 0 };
+    this.#waiting.wanted += cost;
+    return this.#waiting.promise;
   }
 
-  /** Those who wait must ask anew. Always false. */
-  leave(): false {
-    this.#next?.resolve();
-    this.#next = undefined;
-    return false;
+  /** Whether the store must be asked for something as soon as it can be. */
+  isDue(): boolean {
+    return this.#voided !== undefined || this.#waiting !== undefined;
   }
 
-  needsMore(): boolean {
-    return this.#next !== undefined;
+  /** Whether the record has nothing of it, so that it can be forgotten. */
+  isIdle(): boolean {
+    return !this.#asked && !this.isDue() && this.#owner === undefined;
   }
 
-  claimNow(seq: number, owner: string): QuotaClaim {
-    const waiting = this.#next;
-    this.#next = undefined;
-    this.isAsking = true;
-    const { limit, requestsPerMinute } = this.subject;
-    const claim = {
-      place: this.#place,
-      limit: limit.requests,
-      wanted: Math.max(0, (waiting?.wanted ?? 0) - this.held),
-      held: this.held,
-      // While answers are lost, each claim may lose what it is given.
-      blockMax: this.isUnsure ? 1 : Math.max(1, Math.floor(requestsPerMinute / 6)),
-      owner,
-      seq,
-      gone: this.#gone,
-      seen: this.#seen,
-    };
-    this.#asked = { claim, waiting };
-    return claim;
-  }
-
-  landed(
-    { given, record }: QuotaGiven,
-    { isLive, nowMs }: { readonly isLive: (owner: string) => boolean; readonly nowMs: number },
-  ): void {
-    const { claim, waiting } = this.#answered();
-    this.#seen = record;
-    this.held += given;
-    if (given > 0) {
-      this.#claim = claim;
-      this.isUnsure = false;
+  /** Begins what is due, if anything still is. Then `landed` or `failed` must follow. */
+  begin(nowMs: number): QuotaChange | undefined {
+    const [owner, stock] = [this.#owner, this.#voided];
+    if (owner !== undefined && stock) {
+      this.#asked = { stock };
+      const unspent = stock.left;
+      return (record) => returnQuota(record, owner, unspent);
     }
-    if (given < claim.wanted) this.#exhaustedUntilMs = nowMs + quotaBounds.askAgainMs;
-    const left = claim.limit + record.granted - record.claimed;
-    this.#block = blockOf(left, claim.blockMax);
-    const others = Object.entries(record.holds).filter(([owner]) => owner !== claim.owner);
-    this.#othersHold = others.some(([owner, { unspent }]) => unspent > 0 && isLive(owner));
-    const gone = others.map(([owner]) => owner).filter((owner) => !isLive(owner));
-    this.#gone = others.length < quotaBounds.holdsMax ? [] : gone;
-    waiting?.resolve();
+    if (!this.#waiting && !this.runsOut(nowMs)) return undefined;
+    const claim = this.#claim();
+    this.#asked = { claim, stock: this.stock, waiting: this.#waiting };
+    this.#owner = claim.owner;
+    this.#waiting = undefined;
+    return (record) => claimQuota(record, claim);
   }
 
+  #claim(): QuotaClaim {
+    const { limit, requestsPerMinute } = this.subject;
+    const held = this.stock.left;
+    return {
+      owner: this.#owners.owner(),
+      isLive: this.#owners.isLive,
+      limit: limit.requests,
+      wanted: Math.max(0, (this.#waiting?.wanted ?? 0) - held),
+      held,
+      // While answers are lost, each claim may lose what it is given.
+      blockMax: this.#hasFailed ? 1 : Math.max(1, Math.floor(requestsPerMinute / 6)),
+    };
+  }
+
+  /** Returns whether it is due again. */
+  landed(record: QuotaRecord, nowMs: number): boolean {
+    const { claim, stock, waiting } = this.#answered();
+    this.see(record);
+    this.#hasFailed = false;
+    if (!claim) {
+      this.#voided = undefined;
+      this.#owner = undefined;
+      return this.isDue();
+    }
+    const given = (record.holds[claim.owner] ?? 0) - claim.held;
+    // Where it was voided meanwhile, this goes back, too.
+    stock.left += given;
+    const left = this.#leftInStore();
+    this.#block = blockOf(left, claim.blockMax);
+    if (given < claim.wanted && left === 0) this.#exhaustedUntilMs = nowMs + quotaBounds.askAgainMs;
+    waiting?.resolve();
+    return this.isDue();
+  }
+
+  /** It is begun again when it is asked for, or with the next sweep. */
   failed(cause: unknown, nowMs: number): void {
     const { waiting } = this.#answered();
-    this.isUnsure = true;
+    this.#hasFailed = true;
     this.#failedUntilMs = nowMs + quotaBounds.askAgainMs;
-    waiting?.reject(unavailable({ cause }));
+    for (const each of [waiting, this.#waiting]) each?.reject(unavailable({ cause }));
+    this.#waiting = undefined;
   }
 
   #answered(): Asked {
     const asked = this.#asked;
-    if (!asked) throw new Error("no claim is under way");
+    if (!asked) throw new Error("nothing is under way");
     this.#asked = undefined;
-    this.isAsking = false;
     return asked;
   }
 
-  granted(record: Pick<QuotaRecord, "claimed" | "granted">): void {
+  /** Learns of the record, unless it knows of a newer one. */
+  see(record: QuotaRecord): void {
+    if (this.#seen && this.#seen.version > record.version) return;
+    if (record.granted > (this.#seen?.granted ?? 0)) this.#exhaustedUntilMs = Number.NEGATIVE_INFINITY;
     this.#seen = record;
-    this.#exhaustedUntilMs = Number.NEGATIVE_INFINITY;
   }
 
-  /** The order that gives back all that is held; undefined where the record has no hold of it. */
-  takeBack(): QuotaGiveBack | undefined {
-    const claim = this.#claim;
-    if (!claim) return undefined;
-    const unspent = this.held;
-    this.held = 0;
-    this.#claim = undefined;
-    return { id: this.#place.id, owner: claim.owner, seq: claim.seq, unspent };
+  #leftInStore(): number {
+    const { claimed = 0, granted = 0 } = this.#seen ?? {};
+    return Math.max(0, this.subject.limit.requests + granted - claimed);
   }
 
-  /** Whether it can be forgotten, and only has to be read again. */
-  isIdle(): boolean {
-    return !this.isAsking && !this.isUnsure && this.#claim === undefined && this.#next === undefined;
+  /** Undefined while nothing is known of the record. */
+  known(): QuotaState | undefined {
+    return this.#seen && this.state();
   }
 
   state(): QuotaState {
     const { requests: limit, period } = this.subject.limit;
-    const { claimed, granted } = this.#seen ?? { claimed: 0, granted: 0 };
-    const left = Math.max(0, limit + granted - claimed) + this.held;
-    return { limit, period, used: claimed, granted, left, resetTimeMs: this.period.endMs };
+    const { claimed: used = 0, granted = 0 } = this.#seen ?? {};
+    const left = this.#leftInStore() + this.stock.left;
+    return { limit, period, used, granted, left, resetTimeMs: this.period.endMs };
   }
 }

@@ -6,26 +6,23 @@
 
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../base/clock.ts";
-import { fail, unavailable } from "../refusal/refusal.ts";
+import { unavailable } from "../refusal/refusal.ts";
 import type { QuotaPeriod } from "../settings/config.ts";
-import { Holding } from "./holding.ts";
+import { Holding, type Owners, type Stock } from "./holding.ts";
 import { type PeriodOfUtc, periodOf, type QuotaState, type QuotaSubject, type Quotas } from "./quota.ts";
 import {
-  type QuotaGiveBack,
+  emptyQuota,
   type QuotaPlace,
+  type QuotaRecord,
   type QuotaStore,
   quotaBounds,
   quotaRecordId,
 } from "./quota-store.ts";
 
-export interface LedgerParts {
+export interface LedgerParts extends Owners {
   readonly clock: Clock;
   readonly store: QuotaStore;
-  /** The id of this instance now. Another one may never have it. */
-  readonly owner: () => string;
-  /** Whether another instance with this id serves the store now. */
-  readonly isLive: (owner: string) => boolean;
-  /** Called where the store can't be reached, or keeps what should be removed. */
+  /** Called where the records of old periods can't be removed. */
   readonly onFailed: (cause: unknown) => void;
   readonly subjectsMax?: number;
 }
@@ -33,13 +30,12 @@ export interface LedgerParts {
 export type Ledger = ReturnType<typeof createLedger>;
 
 export function createLedger(parts: LedgerParts) {
-  const { clock, store, owner, isLive, onFailed, subjectsMax = quotaBounds.subjectsMax } = parts;
-  const holdings = new Map<string, Holding>();
-  /** Those whose next claim is due. */
+  const { clock, store, onFailed, subjectsMax = quotaBounds.subjectsMax } = parts;
+  /** By period and subject: where a plan has another period, each of the two has a record. */
+  const holdings = { day: new Map<string, Holding>(), month: new Map<string, Holding>() };
+  /** What the store should be asked for next. */
   const due = new Set<Holding>();
-  let returns: QuotaGiveBack[] = [];
   let writing: Promise<void> | undefined;
-  let seq = 0;
   /** No period begins again: a wall clock that goes back stands still here. */
   let unixMs = 0;
   const current = new Map<QuotaPeriod, PeriodOfUtc>();
@@ -57,120 +53,89 @@ export function createLedger(parts: LedgerParts) {
 
   function placeOf({ id, teamId, limit }: QuotaSubject): QuotaPlace {
     const { id: periodId, startMs } = periodNow(limit.period);
-    return { id: quotaRecordId(id, periodId), teamId, period: limit.period, startTimeMs: startMs };
+    return { id: quotaRecordId(id, periodId), teamId, startTimeMs: startMs };
   }
 
-  /** That of this period and of no greater limit, if there is one. */
+  /** That of this period, if there is one, with the present limit. */
   function find(subject: QuotaSubject): Holding | undefined {
-    const found = holdings.get(subject.id);
-    if (!found) return undefined;
-    if (found.period === periodNow(subject.limit.period) && found.raiseTo(subject)) return found;
-    // The month has turned, or the plan is another one: no request may be spent of what it had.
-    drop(found);
-    return undefined;
+    const found = holdings[subject.limit.period].get(subject.id);
+    if (found?.period !== periodNow(subject.limit.period)) return undefined;
+    found.limitBy(subject);
+    return found;
   }
 
   function findOrAdd(subject: QuotaSubject): Holding {
     const found = find(subject);
     if (found) return found;
-    if (holdings.size >= subjectsMax) makeRoom();
-    const added = new Holding(subject, placeOf(subject), periodNow(subject.limit.period));
-    holdings.set(subject.id, added);
+    if (size() >= subjectsMax) makeRoom();
+    const { period } = subject.limit;
+    const added = new Holding(subject, placeOf(subject), periodNow(period), parts);
+    holdings[period].set(subject.id, added);
     return added;
   }
 
+  function size(): number {
+    return holdings.day.size + holdings.month.size;
+  }
+
+  function* all(): Generator<Holding> {
+    yield* holdings.day.values();
+    yield* holdings.month.values();
+  }
+
+  function forget({ subject: { id, limit } }: Holding): void {
+    holdings[limit.period].delete(id);
+  }
+
   function makeRoom(): void {
-    for (const each of holdings.values()) {
+    for (const each of all()) {
       if (!each.isIdle()) continue;
-      holdings.delete(each.subject.id);
+      forget(each);
       return;
     }
     throw unavailable({ cause: new Error("too many quotas are used at once") });
   }
 
-  function drop(holding: Holding): void {
-    if (holdings.get(holding.subject.id) === holding) holdings.delete(holding.subject.id);
-    holding.isDropped = true;
-    if (!holding.isAsking) putBack(holding);
-  }
-
-  /** Gives back what is not spent, unless nobody will ask for it any more. */
-  function putBack(holding: Holding): void {
-    const order = holding.takeBack();
-    if (!order || unixMs >= holding.period.endMs) return;
-    returns.push(order);
-    write();
-  }
-
   function ask(holding: Holding): void {
-    if (!holding.isAsking) due.add(holding);
-    write();
-  }
-
-  function write(): void {
-    writing ??= writeAll().finally(() => {
-      writing = undefined;
-      // What came after the last look.
-      if (due.size > 0) write();
-    });
+    due.add(holding);
+    writing ??= writeAll();
   }
 
   async function writeAll(): Promise<void> {
     // What else arrives in this turn shares the write.
     await setImmediate();
-    let isFailing = false;
-    while (due.size > 0 || (returns.length > 0 && !isFailing)) {
-      isFailing ||= !(await giveBack());
-      await claim([...due].slice(0, quotaBounds.claimsAtOnce));
-    }
-  }
-
-  /** What the store could not take is tried again with the next write. */
-  async function giveBack(): Promise<boolean> {
-    const orders = returns.slice(0, quotaBounds.claimsAtOnce);
-    if (orders.length === 0) return true;
     try {
-      await store.giveBack(orders);
-      returns = returns.slice(orders.length);
-      return true;
-    } catch (cause) {
-      onFailed(cause);
-      return false;
+      while (due.size > 0) await writeSome([...due].slice(0, quotaBounds.changesAtOnce));
+    } finally {
+      writing = undefined;
     }
   }
 
-  async function claim(asking: readonly Holding[]): Promise<void> {
-    for (const each of asking) due.delete(each);
-    const waits = asking.filter((each) => !each.isDropped || each.leave());
-    if (waits.length === 0) return;
-    const own = owner();
-    const claims = waits.map((each) => each.claimNow(++seq, own));
-    const answers = await store.claim(claims).catch((reason: unknown) => {
-      return claims.map(() => ({ status: "rejected", reason }) as const);
+  async function writeSome(asked: readonly Holding[]): Promise<void> {
+    for (const each of asked) due.delete(each);
+    const begun = asked.flatMap((holding) => {
+      const change = holding.begin(clock.monotonicMs());
+      return change ? [{ holding, place: holding.place, change }] : [];
     });
-    for (const [place, each] of waits.entries()) {
+    const answers = await store.change(begun).catch((reason: unknown) => {
+      return begun.map(() => ({ status: "rejected", reason }) as const);
+    });
+    const nowMs = clock.monotonicMs();
+    for (const [place, { holding }] of begun.entries()) {
       const answer = answers[place];
-      if (answer?.status === "fulfilled") each.landed(answer.value, { isLive, nowMs: clock.monotonicMs() });
-      else each.failed(answer?.reason, clock.monotonicMs());
-      if (each.isDropped) {
-        each.leave();
-        putBack(each);
-      } else if (each.needsMore()) due.add(each);
+      if (answer?.status !== "fulfilled") holding.failed(answer?.reason, nowMs);
+      else if (holding.landed(answer.value, nowMs)) due.add(holding);
     }
   }
 
   /** Gives back what is idle, and forgets what is over. */
   function sweep(): void {
     const nowMs = clock.monotonicMs();
-    for (const each of holdings.values()) {
-      if (each.isAsking || due.has(each)) continue;
-      if (periodNow(each.subject.limit.period) !== each.period) holdings.delete(each.subject.id);
-      else if (nowMs - each.usedMs < quotaBounds.idleMs) continue;
-      // It is not known which claim the store has: one more says it, and goes back after it.
-      else if (each.isUnsure) ask(each);
-      else putBack(each);
+    for (const each of all()) {
+      if (periodNow(each.subject.limit.period) !== each.period) forget(each);
+      else each.voidIfIdle(nowMs);
+      if (each.isDue()) ask(each);
     }
-    if (returns.length > 0) write();
     if (nowMs - keptAtMs < quotaBounds.keeperMs) return;
     keptAtMs = nowMs;
     void removeOld().catch(onFailed);
@@ -184,27 +149,23 @@ export function createLedger(parts: LedgerParts) {
     while ((await store.deleteBefore(old)) > 0) await setImmediate();
   }
 
-  async function stateOf(subject: QuotaSubject): Promise<QuotaState> {
-    const record = await store.find(placeOf(subject).id);
-    const { endMs } = periodNow(subject.limit.period);
-    return stateFrom(
-      subject,
-      { claimed: 0, granted: 0, ...record },
-      { endMs, held: find(subject)?.held ?? 0 },
-    );
+  function stateFrom(subject: QuotaSubject, { claimed: used, granted }: QuotaRecord): QuotaState {
+    const { requests: limit, period } = subject.limit;
+    const left = Math.max(0, limit + granted - used) + (find(subject)?.stock.left ?? 0);
+    return { limit, period, used, granted, left, resetTimeMs: periodNow(period).endMs };
   }
 
   const quotas: Quotas = {
     reserve(subjects, cost) {
-      const taken: Holding[] = [];
+      const taken: Stock[] = [];
       const release = () => {
-        for (const each of taken) each.held += cost;
+        for (const each of taken) each.left += cost;
       };
       for (const [place, subject] of subjects.entries()) {
         const holding = findOrAdd(subject);
         const nowMs = clock.monotonicMs();
         if (holding.spend(cost, nowMs)) {
-          taken.push(holding);
+          taken.push(holding.stock);
           if (holding.runsOut(nowMs)) ask(holding);
           continue;
         }
@@ -219,52 +180,45 @@ export function createLedger(parts: LedgerParts) {
       }
       return { kind: "reserved", release };
     },
-    known: (subject) => find(subject)?.state(),
-    state: stateOf,
-    async grant(subject, grant) {
+    known: (subject) => find(subject)?.known(),
+    async state(subject) {
       const place = placeOf(subject);
-      const { grantIds = [] } = (await store.find(place.id)) ?? {};
-      if (grantIds.length >= quotaBounds.grantsMax && !grantIds.includes(grant.requestId)) {
-        const problem = `the team has ${quotaBounds.grantsMax} grants in this period. Raise its plan.`;
-        throw fail("INVALID_ARGUMENT", { param: "team_id", problem });
-      }
-      const record = await store.grant(place, grant);
-      find(subject)?.granted(record);
-      const { endMs } = periodNow(subject.limit.period);
-      return stateFrom(subject, record, { endMs, held: find(subject)?.held ?? 0 });
+      return stateFrom(subject, (await store.find(place.id)) ?? emptyQuota(place));
+    },
+    async grant(subject, grant) {
+      const record = await store.grant(placeOf(subject), grant);
+      find(subject)?.see(record);
+      return stateFrom(subject, record);
     },
     *knownTeams() {
-      for (const each of holdings.values()) {
-        if (each.subject.id === each.subject.teamId && find(each.subject)) yield each.state();
+      for (const each of all()) {
+        const known = each.subject.id === each.subject.teamId && find(each.subject)?.known();
+        if (known) yield known;
       }
     },
   };
 
+  function voidAll(of: (holding: Holding) => boolean): void {
+    for (const each of all()) {
+      if (!of(each)) continue;
+      each.void();
+      if (each.isDue()) ask(each);
+    }
+  }
+
+  const dropTeam = (teamId: string) => voidAll(({ subject }) => subject.teamId === teamId);
+
   return {
     quotas,
     /** Gives back what is held of the team, which may be another one with its id from now on. */
-    dropTeam(teamId: string): void {
-      for (const each of [...holdings.values()]) if (each.subject.teamId === teamId) drop(each);
-    },
+    dropTeam,
     /** As `dropTeam`, for all. */
-    dropAll(): void {
-      for (const each of [...holdings.values()]) drop(each);
-    },
+    dropAll: () => voidAll(() => true),
     /** Deletes the records of a team. Calls `before` before each write. */
     async deleteOfTeam(teamId: string, before: () => void): Promise<void> {
-      for (const each of [...holdings.values()]) if (each.subject.teamId === teamId) drop(each);
+      dropTeam(teamId);
       do before();
       while ((await store.deleteOfTeam(teamId, quotaBounds.removedAtOnce)) > 0);
-    },
-    /**
-     * Learns from the store which period has begun, so that a clock that was set back begins none
-     * again. One that the clock is further from than the next period was never right.
-     */
-    async open(): Promise<void> {
-      for (const period of ["day", "month"] as const) {
-        const startMs = (await store.newestStartMs(period)) ?? 0;
-        if (startMs <= periodOf(period, clock.unixMs()).endMs) unixMs = Math.max(unixMs, startMs);
-      }
     },
     start(): void {
       timer ??= setInterval(sweep, quotaBounds.askAgainMs).unref();
@@ -274,18 +228,9 @@ export function createLedger(parts: LedgerParts) {
     async close(): Promise<void> {
       clearInterval(timer);
       while (writing) await writing;
-      for (const each of [...holdings.values()]) drop(each);
+      voidAll(() => true);
       while (writing) await writing;
     },
-    size: () => holdings.size,
+    size,
   };
-}
-
-function stateFrom(
-  { limit: { requests: limit, period } }: QuotaSubject,
-  { claimed, granted }: { readonly claimed: number; readonly granted: number },
-  { endMs, held }: { readonly endMs: number; readonly held: number },
-): QuotaState {
-  const left = Math.max(0, limit + granted - claimed) + held;
-  return { limit, period, used: claimed, granted, left, resetTimeMs: endMs };
 }

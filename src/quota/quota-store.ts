@@ -1,19 +1,15 @@
-/** The record of a quota in one period, its bounds, and the port of the store. */
+/** The record of a quota in one period, what changes it, its bounds, and the port of the store. */
 
 import { z } from "zod";
 import { filled, timeMs } from "../base/record-fields.ts";
-import { quotaPeriods } from "../settings/config.ts";
+import { fail } from "../refusal/refusal.ts";
 
 const count = z.int().nonnegative();
-
-/** What an instance holds: requests that it has claimed and may still give back. */
-const hold = z.strictObject({ seq: z.int().positive(), unspent: count });
 
 export const quotaRecord = z.strictObject({
   /** Of the subject and the period, by `quotaRecordId`. */
   id: filled,
   teamId: filled,
-  period: z.enum(quotaPeriods),
   /** When the period began. */
   startTimeMs: timeMs,
   /** What instances have taken, and not given back. */
@@ -21,21 +17,36 @@ export const quotaRecord = z.strictObject({
   /** What the period has beside its limit. */
   granted: count,
   grantIds: z.array(filled).readonly(),
-  /** By owner, as of its last claim. That of an owner that is gone is spent. */
-  holds: z.record(filled, hold),
+  /** What each instance had not spent as of its last claim. That of one that is gone is spent. */
+  holds: z.record(filled, count),
+  /** The number of changes until now. */
+  version: count,
 });
 export type QuotaRecord = Readonly<z.infer<typeof quotaRecord>>;
 
 /** Which record, and what it is made with where it is missing. */
-export type QuotaPlace = Pick<QuotaRecord, "id" | "teamId" | "period" | "startTimeMs">;
+export type QuotaPlace = Pick<QuotaRecord, "id" | "teamId" | "startTimeMs">;
 
 export function quotaRecordId(subjectId: string, periodId: string): string {
   return `${subjectId}/${periodId}`;
 }
 
+/** Returns the record as it should be, or the same one where nothing changes. */
+export type QuotaChange = (record: QuotaRecord) => QuotaRecord;
+
+/** The record after the change, with its next version; undefined where nothing changes. */
+export function changedQuota(record: QuotaRecord, change: QuotaChange): QuotaRecord | undefined {
+  const changed = change(record);
+  return changed === record ? undefined : { ...changed, version: record.version + 1 };
+}
+
+export function emptyQuota(place: QuotaPlace): QuotaRecord {
+  return { ...place, claimed: 0, granted: 0, grantIds: [], holds: {}, version: 0 };
+}
+
 /** One claim of an instance. */
 export interface QuotaClaim {
-  readonly place: QuotaPlace;
+  readonly owner: string;
   /** The limit of the period, without what was granted. */
   readonly limit: number;
   /** What callers wait for, beyond what is held. */
@@ -43,53 +54,48 @@ export interface QuotaClaim {
   /** What the owner holds already, and has not spent. */
   readonly held: number;
   readonly blockMax: number;
-  /** An instance. Its id has no dot. */
-  readonly owner: string;
-  /** Greater than that of each earlier claim of the owner. */
-  readonly seq: number;
-  /** Owners that are gone: their holds are forgotten. */
-  readonly gone: readonly string[];
-  /** The record as the owner saw it last, if it did: it may be out of date. */
-  readonly seen?: Pick<QuotaRecord, "claimed" | "granted"> | undefined;
+  /** Whether an instance with this id may still spend. The holds of others are forgotten. */
+  readonly isLive: (owner: string) => boolean;
 }
 
-/** What a claim was given, 0 or more, and the record after it. */
-export interface QuotaGiven {
-  readonly given: number;
-  readonly record: Pick<QuotaRecord, "claimed" | "granted" | "holds">;
+/**
+ * Takes a block, what callers wait for, or what is left: `claimed` never passes the limit and what
+ * was granted. The owner's hold becomes what it held and what it was given.
+ */
+export function claimQuota(record: QuotaRecord, claim: QuotaClaim): QuotaRecord {
+  const { owner, limit, wanted, held, blockMax, isLive } = claim;
+  const left = limit + record.granted - record.claimed;
+  const given = Math.max(0, Math.min(left, Math.max(wanted, blockOf(left, blockMax) - held)));
+  if (given === 0 && (record.holds[owner] ?? 0) === held) return record;
+  const others = Object.entries(record.holds).filter(([id]) => isLive(id));
+  const holds = { ...Object.fromEntries(others), [owner]: held + given };
+  return { ...record, claimed: record.claimed + given, holds };
 }
 
-export interface QuotaGiveBack {
-  readonly id: string;
-  readonly owner: string;
-  /** Of the owner's last claim that was given anything. */
-  readonly seq: number;
-  readonly unspent: number;
+/**
+ * Gives back what the owner has not spent, and forgets its hold. Where it has none this was done
+ * before, and nothing changes.
+ */
+export function returnQuota(record: QuotaRecord, owner: string, unspent: number): QuotaRecord {
+  const { [owner]: hold, ...holds } = record.holds;
+  if (hold === undefined) return record;
+  return { ...record, claimed: Math.max(0, record.claimed - unspent), holds };
 }
 
-/** How much of a quota was given out. Promises as in `KeyStore`. */
-export interface QuotaStore {
-  /**
-   * Takes a block for each claim (`blockOf`), or what is left where it is less, all in as few
-   * writes as the store can. `claimed` never passes the limit and what was granted. The owner's
-   * hold becomes what it held and what it was given. Where nothing is left, nothing is written. A
-   * claim whose answer is lost may take effect, also later: what it took then is spent.
-   */
-  claim(claims: readonly QuotaClaim[]): Promise<PromiseSettledResult<QuotaGiven>[]>;
-  /**
-   * Gives back what was not spent, and forgets the hold, where the hold is still that of the claim
-   * with this `seq`. So an order that is repeated gives back once.
-   */
-  giveBack(orders: readonly QuotaGiveBack[]): Promise<void>;
-  /** Adds to what the period was granted, once for each request id. Returns the record after it. */
-  grant(place: QuotaPlace, grant: { requests: number; requestId: string }): Promise<QuotaRecord>;
-  find(id: string): Promise<QuotaRecord | undefined>;
-  /** When the newest period of this kind began that has a record; undefined if none has. */
-  newestStartMs(period: QuotaRecord["period"]): Promise<number | undefined>;
-  /** Removes records of periods that began before, at most `limit`. Returns how many. */
-  deleteBefore(query: { beforeMs: number; limit: number }): Promise<number>;
-  /** Removes records of the team in the same way. */
-  deleteOfTeam(teamId: string, limit: number): Promise<number>;
+export interface QuotaGrant {
+  readonly requests: number;
+  readonly requestId: string;
+}
+
+/** Adds to what the period was granted, once for each request id. */
+export function grantQuota(record: QuotaRecord, { requests, requestId }: QuotaGrant): QuotaRecord {
+  const { grantIds, granted } = record;
+  if (grantIds.includes(requestId)) return record;
+  if (grantIds.length >= quotaBounds.grantsMax) {
+    const problem = `the team has ${quotaBounds.grantsMax} grants in this period. Raise its plan.`;
+    throw fail("INVALID_ARGUMENT", { param: "team_id", problem });
+  }
+  return { ...record, granted: granted + requests, grantIds: [...grantIds, requestId] };
 }
 
 /** The size of a block: 1 below 100 requests left, and at most 10 s of what the minute allows. */
@@ -97,13 +103,24 @@ export function blockOf(left: number, blockMax: number): number {
   return Math.max(1, Math.min(Math.floor(left / 50), blockMax));
 }
 
-/** What the record gives to the claim. */
-export function givenOf(
-  { claimed, granted }: Pick<QuotaRecord, "claimed" | "granted">,
-  { limit, wanted, held, blockMax }: QuotaClaim,
-): number {
-  const left = limit + granted - claimed;
-  return Math.max(0, Math.min(left, Math.max(wanted, blockOf(left, blockMax) - held)));
+/** How much of a quota was given out. Promises as in `KeyStore`. */
+export interface QuotaStore {
+  /**
+   * Changes each of the records, which is made where it is missing, and answers with it as it is
+   * then: each by itself, but in as few writes as the store can. A change may be asked for several
+   * times, with the record as it is by then. Where its answer is lost it may still take effect,
+   * also later, as long as nothing else has changed the record.
+   */
+  change(
+    changes: readonly { readonly place: QuotaPlace; readonly change: QuotaChange }[],
+  ): Promise<PromiseSettledResult<QuotaRecord>[]>;
+  /** As `change`, for a grant, which the audit log writes down. */
+  grant(place: QuotaPlace, grant: QuotaGrant): Promise<QuotaRecord>;
+  find(id: string): Promise<QuotaRecord | undefined>;
+  /** Removes records of periods that began before, at most `limit`. Returns how many. */
+  deleteBefore(query: { beforeMs: number; limit: number }): Promise<number>;
+  /** Removes records of the team in the same way. */
+  deleteOfTeam(teamId: string, limit: number): Promise<number>;
 }
 
 /** The bounds of quotas. */
@@ -114,14 +131,12 @@ export const quotaBounds = {
   idleMs: 10_000,
   /** Where nothing is left, the store is asked again at most so often, and so are its failures. */
   askAgainMs: 1_000,
-  /** Claims in one write: a write of the embedded store stops all other work. */
-  claimsAtOnce: 100,
-  /** How often a claim of MongoDB is tried again because another came first. */
-  claimTriesMax: 16,
+  /** Changes in one write: a write of the embedded store stops all other work. */
+  changesAtOnce: 100,
+  /** How often a change in MongoDB is tried again because another came first. */
+  changeTriesMax: 50,
   /** Grants in one period. */
   grantsMax: 1_000,
-  /** Holds in one record, before those of instances that are gone are forgotten. */
-  holdsMax: 64,
   /** How long records are kept: a clock that was wrong may come back to their period. */
   keptMs: 100 * 86_400_000,
   keeperMs: 3_600_000,

@@ -82,12 +82,10 @@ const kinds: {
   },
   quotas: {
     grant: "changes",
-    claim: "aside",
-    giveBack: "aside",
+    change: "aside",
     deleteBefore: "aside",
     deleteOfTeam: "aside",
     find: "reads",
-    newestStartMs: "reads",
   },
   users: { bind: "changes", release: "changes", find: "reads" },
 };

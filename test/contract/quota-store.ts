@@ -1,5 +1,11 @@
 import { describe, expect, test } from "vitest";
-import type { QuotaClaim, QuotaPlace } from "#src/quota/quota-store.ts";
+import {
+  claimQuota,
+  type QuotaChange,
+  type QuotaClaim,
+  type QuotaPlace,
+  returnQuota,
+} from "#src/quota/quota-store.ts";
 import { type OpenStores, openedStores } from "./opened-stores.ts";
 
 const month = Date.UTC(2026, 10);
@@ -10,17 +16,21 @@ export function quotaStoreContract(name: string, open: OpenStores): void {
     const quotas = () => stores().quotas;
     const newPlace = (): QuotaPlace => {
       const teamId = newPrefix();
-      return { id: `${teamId}/2026-11`, teamId, period: "month", startTimeMs: month };
+      return { id: `${teamId}/2026-11`, teamId, startTimeMs: month };
     };
-    let seq = 0;
-    const claimOf = (place: QuotaPlace, facts: Partial<QuotaClaim> = {}): QuotaClaim => ({
-      ...{ place, limit: 1_000, wanted: 1, held: 0, blockMax: 100, owner: "i1", seq: ++seq, gone: [] },
+    const claimOf = (facts: Partial<QuotaClaim> = {}): QuotaClaim => ({
+      ...{ limit: 1_000, wanted: 1, held: 0, blockMax: 100, owner: "i1", isLive: () => true },
       ...facts,
     });
-    async function claim(place: QuotaPlace, facts: Partial<QuotaClaim> = {}) {
-      const [answer] = await quotas().claim([claimOf(place, facts)]);
+    async function change(place: QuotaPlace, change: QuotaChange) {
+      const [answer] = await quotas().change([{ place, change }]);
       if (answer?.status !== "fulfilled") throw answer?.reason;
       return answer.value;
+    }
+    async function claim(place: QuotaPlace, facts: Partial<QuotaClaim> = {}) {
+      const asked = claimOf(facts);
+      const record = await change(place, (before) => claimQuota(before, asked));
+      return { record, given: (record.holds[asked.owner] ?? 0) - asked.held };
     }
 
     test("a claim is given a block, what callers wait for, or what is left, and never more", async () => {
@@ -35,18 +45,27 @@ export function quotaStoreContract(name: string, open: OpenStores): void {
       expect((await quotas().find(place.id))?.claimed).toBe(1_000);
     });
 
-    test("what a claim saw before may be out of date", async () => {
+    test("a change that changes nothing is not written, and makes no record", async () => {
       const place = newPlace();
-      await claim(place, { wanted: 990 });
-      const seen = { claimed: 0, granted: 0 };
-      expect(await claim(place, { wanted: 20, seen })).toMatchObject({
-        given: 10,
-        record: { claimed: 1_000 },
+      expect(await change(place, (record) => record)).toEqual({
+        ...{ ...place, claimed: 0, granted: 0, grantIds: [], holds: {}, version: 0 },
       });
-      expect((await claim(place, { seen })).given).toBe(0);
-      await quotas().grant(place, { requests: 7, requestId: "r" });
-      expect((await claim(place, { wanted: 20, seen: { claimed: 1_000, granted: 0 } })).given).toBe(7);
-      expect((await claim(place, { wanted: 1, seen: { claimed: 0, granted: 5_000 } })).given).toBe(0);
+      expect(await quotas().find(place.id)).toBeUndefined();
+      await claim(place);
+      expect((await change(place, (record) => record)).version).toBe(1);
+      expect((await quotas().find(place.id))?.version).toBe(1);
+    });
+
+    test("a change that fails leaves the record, and those beside it are made", async () => {
+      const [bad, good] = [newPlace(), newPlace()];
+      const answers = await quotas().change([
+        { place: bad, change: (record) => ({ ...record, claimed: -1 }) },
+        { place: good, change: (record) => ({ ...record, claimed: 7 }) },
+      ]);
+      expect(answers.map(({ status }) => status)).toEqual(["rejected", "fulfilled"]);
+      expect(await quotas().find(bad.id)).toBeUndefined();
+      expect(await quotas().find(good.id)).toMatchObject({ claimed: 7, version: 1 });
+      expect(await quotas().change([])).toEqual([]);
     });
 
     test("below 100 left, a block is one request", async () => {
@@ -57,48 +76,35 @@ export function quotaStoreContract(name: string, open: OpenStores): void {
 
     test("claims at once never take more than there is, and all of it", async () => {
       const place = newPlace();
-      const owners = ["i1", "i2", "i3"];
-      const one = (owner: string) =>
-        quotas().claim(Array.from({ length: 4 }, () => claimOf(place, { limit: 30, wanted: 5, owner })));
-      const answers = (await Promise.all(owners.map(one))).flat();
-      const given = answers.flatMap((each) => (each.status === "fulfilled" ? [each.value.given] : []));
-      expect(given).toHaveLength(12);
-      expect(given.reduce((sum, n) => sum + n, 0)).toBe(30);
+      const given = async (owner: string) => (await claim(place, { limit: 30, wanted: 4, owner })).given;
+      const all = await Promise.all(Array.from({ length: 12 }, (_, n) => given(`i${n}`)));
+      expect(all.reduce((sum, n) => sum + n, 0)).toBe(30);
+      expect(all.filter((n) => n === 4)).toHaveLength(7);
       expect((await quotas().find(place.id))?.claimed).toBe(30);
     });
 
-    test("unspent requests go back once, by the claim that holds them", async () => {
+    test("unspent requests go back once", async () => {
       const place = newPlace();
-      const [first, second] = [++seq, ++seq];
-      await claim(place, { seq: first });
-      await claim(place, { owner: "i2", seq: 1 });
-      const back = { id: place.id, owner: "i1", seq: first, unspent: 15 };
-      const claimed = async () => (await quotas().find(place.id))?.claimed;
-      const all = await claimed();
-      await quotas().giveBack([
-        { ...back, seq: first + 100 },
-        { ...back, owner: "i3" },
-        { ...back, id: "other/2026-11" },
-      ]);
-      expect(await claimed()).toBe(all);
+      await claim(place);
+      await claim(place, { owner: "i2" });
+      const all = (await quotas().find(place.id))?.claimed ?? 0;
+      const back = (owner: string) => change(place, (record) => returnQuota(record, owner, 15));
+      expect((await back("i3")).claimed).toBe(all);
       for (let time = 0; time < 2; time++) {
-        await quotas().giveBack([back]);
-        expect(await claimed()).toBe((all ?? 0) - 15);
-        expect(Object.keys((await quotas().find(place.id))?.holds ?? {})).toEqual(["i2"]);
+        expect(await back("i1")).toMatchObject({ claimed: all - 15, holds: { i2: expect.any(Number) } });
       }
-      await claim(place, { seq: second, held: 2 });
-      await quotas().giveBack([back]);
-      expect((await quotas().find(place.id))?.holds.i1).toMatchObject({ seq: second });
-      await quotas().giveBack([]);
+      expect(Object.keys((await quotas().find(place.id))?.holds ?? {})).toEqual(["i2"]);
+      expect(await change(newPlace(), (record) => returnQuota(record, "i1", 3))).toMatchObject({
+        version: 0,
+      });
     });
 
     test("a hold is what was held and what was given, and those of the gone are forgotten", async () => {
       const place = newPlace();
-      await claim(place, { owner: "gone-1" });
-      await claim(place, { owner: "gone-2" });
-      const { record } = await claim(place, { seq: 77, held: 4, wanted: 30, gone: ["gone-1", "never"] });
-      expect(record.holds).toMatchObject({ i1: { seq: 77, unspent: 34 }, "gone-2": {} });
-      expect(record.holds).not.toHaveProperty("gone-1");
+      for (const owner of ["gone-1", "live-1"]) await claim(place, { owner });
+      const isLive = (owner: string) => owner === "live-1";
+      const { record } = await claim(place, { held: 4, wanted: 30, isLive });
+      expect(record.holds).toEqual({ i1: 34, "live-1": expect.any(Number) });
     });
 
     test("a grant counts once for its request id, also raced with its own repeat", async () => {
@@ -111,18 +117,11 @@ export function quotaStoreContract(name: string, open: OpenStores): void {
       expect((await claim(place, { limit: 1, wanted: 100 })).given).toBe(59);
     });
 
-    test("the newest period of a kind is found, and old records and those of a team are removed", async () => {
+    test("old records and those of a team are removed", async () => {
       const [place, other] = [newPlace(), newPlace()];
-      const day = {
-        ...place,
-        id: `${place.teamId}/2036-12-01`,
-        startTimeMs: Date.UTC(2036, 11, 1),
-        period: "day",
-      } as const;
+      const day = { ...place, id: `${place.teamId}/2036-12-01`, startTimeMs: Date.UTC(2036, 11, 1) };
       const old = { ...other, id: `${other.teamId}/2020-11`, startTimeMs: Date.UTC(2020, 10) };
       for (const each of [place, other, day, old]) await claim(each);
-      expect(await quotas().newestStartMs("month")).toBe(month);
-      expect(await quotas().newestStartMs("day")).toBe(day.startTimeMs);
       expect(await quotas().deleteBefore({ beforeMs: month, limit: 0 })).toBe(0);
       expect(await quotas().deleteBefore({ beforeMs: month, limit: 10 })).toBe(1);
       expect(await quotas().find(old.id)).toBeUndefined();

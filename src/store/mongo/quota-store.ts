@@ -1,12 +1,14 @@
 import type { Filter } from "mongodb";
 import {
-  givenOf,
-  type QuotaClaim,
-  type QuotaGiven,
+  changedQuota,
+  emptyQuota,
+  grantQuota,
+  type QuotaChange,
   type QuotaPlace,
   type QuotaRecord,
   type QuotaStore,
   quotaBounds,
+  quotaRecord,
 } from "../../quota/quota-store.ts";
 import { unavailable } from "../../refusal/refusal.ts";
 import { checkRecord } from "../records.ts";
@@ -15,56 +17,42 @@ import { isDuplicate, type StoreCall } from "./store-call.ts";
 import type { WithEvent } from "./with-event.ts";
 
 /**
- * The quotas in MongoDB. A claim adds to `claimed` on the condition that it still fits, so claims
- * of several instances never have to agree beforehand.
+ * The quotas in MongoDB. A change is written on the condition that the record is as it was read.
  */
 export function createQuotaStore({ quotas }: Collections, call: StoreCall, withEvent: WithEvent): QuotaStore {
   async function find(id: string): Promise<QuotaRecord | undefined> {
-    return recordOf(await call(() => quotas.findOne({ _id: { $eq: id } }, newest)));
+    const found = await call(() => quotas.findOne({ _id: { $eq: id } }, newest));
+    if (!found) return undefined;
+    const { _id, ...facts } = checkRecord(storedQuota, found, `quotas/${id}`);
+    return { id: _id, ...facts };
   }
 
-  async function findOrMake(place: QuotaPlace): Promise<QuotaRecord> {
-    const found = await find(place.id);
-    if (found) return found;
-    const { id, ...facts } = place;
-    const empty = { ...facts, claimed: 0, granted: 0, grantIds: [], holds: {} };
+  async function changeOne(place: QuotaPlace, change: QuotaChange): Promise<QuotaRecord> {
+    for (let tries = 0; tries < quotaBounds.changeTriesMax; tries++) {
+      const found = await find(place.id);
+      const before = found ?? emptyQuota(place);
+      const next = changedQuota(before, change);
+      if (!next) return before;
+      const changed = checkRecord(quotaRecord, next, `quotas/${place.id}`);
+      if (await (found ? replace(changed) : insert(changed))) return changed;
+    }
+    throw unavailable({ cause: new Error(`the quota ${place.id} changed at each try to change it`) });
+  }
+
+  /** False where another instance came first. */
+  async function replace({ id, ...facts }: QuotaRecord): Promise<boolean> {
+    const before = { _id: { $eq: id }, version: { $eq: facts.version - 1 } };
+    return (await call(() => quotas.replaceOne(before, facts))).matchedCount > 0;
+  }
+
+  async function insert({ id, ...facts }: QuotaRecord): Promise<boolean> {
     try {
-      await call(() => quotas.insertOne({ _id: id, ...empty }));
+      await call(() => quotas.insertOne({ _id: id, ...facts }));
+      return true;
     } catch (thrown) {
-      if (!isDuplicate(thrown)) throw thrown;
-      return findOrMake(place);
+      if (isDuplicate(thrown)) return false;
+      throw thrown;
     }
-    return { id, ...empty };
-  }
-
-  async function claimOne(claim: QuotaClaim): Promise<QuotaGiven> {
-    const { place, limit, owner, seq, held, gone } = claim;
-    let seen = claim.seen;
-    for (let tries = 0; tries < quotaBounds.claimTriesMax; tries++) {
-      const record = seen ?? (await findOrMake(place));
-      const given = givenOf(record, claim);
-      if (given > 0) {
-        const claimedMax = limit + record.granted - given;
-        const fits = {
-          _id: { $eq: place.id },
-          claimed: { $lte: claimedMax },
-          granted: { $eq: record.granted },
-        };
-        const forgotten = Object.fromEntries(gone.map((each) => [`holds.${each}`, true as const]));
-        const taken = {
-          $inc: { claimed: given },
-          $set: { [`holds.${owner}`]: { seq, unspent: held + given } },
-          ...(gone.length > 0 && { $unset: forgotten }),
-        };
-        const written = await call(() => quotas.findOneAndUpdate(fits, taken, after));
-        if (written) return { given, record: checkQuota(written) };
-      } else if (seen === undefined) {
-        return { given, record: await findOrMake(place) };
-      }
-      // What was seen is out of date, or another instance came first.
-      seen = undefined;
-    }
-    throw unavailable({ cause: new Error(`the quota ${place.id} changed at each try of a claim`) });
   }
 
   async function remove(filter: Filter<QuotaDocument>, limit: number): Promise<number> {
@@ -76,29 +64,9 @@ export function createQuotaStore({ quotas }: Collections, call: StoreCall, withE
   }
 
   return {
-    claim: (claims) => Promise.allSettled(claims.map(claimOne)),
-    async giveBack(orders) {
-      const operations = orders.map(({ id, owner, seq, unspent }) => ({
-        updateOne: {
-          filter: { _id: { $eq: id }, [`holds.${owner}.seq`]: { $eq: seq } },
-          update: { $inc: { claimed: -unspent }, $unset: { [`holds.${owner}`]: "" } },
-        },
-      }));
-      if (operations.length > 0) await call(() => quotas.bulkWrite(operations as never, { ordered: false }));
-    },
-    grant: (place, { requests, requestId }) =>
-      withEvent(async () => {
-        const found = await findOrMake(place);
-        const isNew = { _id: { $eq: place.id }, grantIds: { $ne: requestId } };
-        const update = { $inc: { granted: requests }, $push: { grantIds: requestId } };
-        const granted = await call(() => quotas.findOneAndUpdate(isNew, update, after));
-        return granted ? checkQuota(granted) : ((await find(place.id)) ?? found);
-      }),
+    change: (changes) => Promise.allSettled(changes.map(({ place, change }) => changeOne(place, change))),
+    grant: (place, grant) => withEvent(() => changeOne(place, (record) => grantQuota(record, grant))),
     find,
-    async newestStartMs(period) {
-      const first = { sort: { startTimeMs: -1 }, projection: { startTimeMs: 1 } } as const;
-      return (await call(() => quotas.findOne({ period: { $eq: period } }, first)))?.startTimeMs;
-    },
     deleteBefore: ({ beforeMs, limit }) => remove({ startTimeMs: { $lt: beforeMs } }, limit),
     deleteOfTeam: (teamId, limit) => remove({ teamId: { $eq: teamId } }, limit),
   };
@@ -106,13 +74,3 @@ export function createQuotaStore({ quotas }: Collections, call: StoreCall, withE
 
 /** Also what has not reached a majority yet: it is what the next conditional write meets. */
 const newest = { readConcern: { level: "local" } } as const;
-const after = { returnDocument: "after" } as const;
-
-function recordOf(document: QuotaDocument | null): QuotaRecord | undefined {
-  return document ? checkQuota(document) : undefined;
-}
-
-function checkQuota(document: QuotaDocument): QuotaRecord {
-  const { _id, ...facts } = checkRecord(storedQuota, document, `quotas/${document._id}`);
-  return { id: _id, ...facts };
-}

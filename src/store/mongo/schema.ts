@@ -72,7 +72,6 @@ async function ensureIndexes(collections: Collections): Promise<void> {
   await usageDays.createIndex({ teamId: 1, startTimeMs: 1, keyId: 1 });
   await quotas.createIndex({ teamId: 1 });
   await quotas.createIndex({ startTimeMs: 1 });
-  await quotas.createIndex({ period: 1, startTimeMs: -1 });
   const filters = [{}, { teamId: 1 }, { actor: 1 }, { action: 1 }] as const;
   const ofTeam = [
     { teamId: 1, actor: 1 },

@@ -1,8 +1,9 @@
 import type { DatabaseSync } from "node:sqlite";
 import {
-  givenOf,
-  type QuotaClaim,
-  type QuotaGiven,
+  changedQuota,
+  emptyQuota,
+  grantQuota,
+  type QuotaChange,
   type QuotaPlace,
   type QuotaRecord,
   type QuotaStore,
@@ -23,45 +24,20 @@ export function createQuotaStore(db: DatabaseSync): QuotaStore {
     return checkRecord(quotaRecord, { ...row, ...json }, `quotas/${id}`);
   }
 
-  function put(changed: QuotaRecord): QuotaRecord {
-    const { grantIds, holds, ...row } = checkRecord(quotaRecord, changed, `quotas/${changed.id}`);
+  function changeOne(place: QuotaPlace, change: QuotaChange): QuotaRecord {
+    const found = find(place.id) ?? emptyQuota(place);
+    const changed = changedQuota(found, change);
+    if (!changed) return found;
+    const { grantIds, holds, ...row } = checkRecord(quotaRecord, changed, `quotas/${place.id}`);
     statement.put.run({ ...row, grantIds: JSON.stringify(grantIds), holds: JSON.stringify(holds) });
     return changed;
   }
 
-  function claimOne(claim: QuotaClaim): QuotaGiven {
-    const found = find(claim.place.id) ?? emptyOf(claim.place);
-    const given = givenOf(found, claim);
-    if (given === 0) return { given, record: found };
-    const others = Object.entries(found.holds).filter(([owner]) => !claim.gone.includes(owner));
-    const own = { seq: claim.seq, unspent: claim.held + given };
-    const holds = { ...Object.fromEntries(others), [claim.owner]: own };
-    return { given, record: put({ ...found, claimed: found.claimed + given, holds }) };
-  }
-
   return {
-    claim: (claims) => writeAside(db, () => claims.map((claim) => settled(() => claimOne(claim)))),
-    giveBack: (orders) =>
-      writeAside(db, () => {
-        for (const { id, owner, seq, unspent } of orders) {
-          const found = find(id);
-          const { [owner]: own, ...holds } = found?.holds ?? {};
-          if (found && own?.seq === seq) put({ ...found, claimed: found.claimed - unspent, holds });
-        }
-      }),
-    grant: (place, { requests, requestId }) =>
-      write(db, () => {
-        const found = find(place.id) ?? emptyOf(place);
-        if (found.grantIds.includes(requestId)) return found;
-        const grantIds = [...found.grantIds, requestId];
-        return put({ ...found, granted: found.granted + requests, grantIds });
-      }),
+    change: (changes) =>
+      writeAside(db, () => changes.map(({ place, change }) => settled(() => changeOne(place, change)))),
+    grant: (place, grant) => write(db, () => changeOne(place, (record) => grantQuota(record, grant))),
     find: (id) => answer(() => find(id)),
-    newestStartMs: (period) =>
-      answer(() => {
-        const found = statement.newest.get(period)?.start_time_ms;
-        return typeof found === "number" ? found : undefined;
-      }),
     deleteBefore: ({ beforeMs, limit }) =>
       writeAside(db, () => Number(statement.deleteBefore.run(beforeMs, limit).changes)),
     deleteOfTeam: (teamId, limit) =>
@@ -69,11 +45,9 @@ export function createQuotaStore(db: DatabaseSync): QuotaStore {
   };
 }
 
-function emptyOf(place: QuotaPlace): QuotaRecord {
-  return { ...place, claimed: 0, granted: 0, grantIds: [], holds: {} };
-}
-
-/** One damaged record must not stop the claims of others. An error of SQLite undoes all of them. */
+/**
+ * One damaged record must not stop the changes of others. An error of SQLite undoes all of them.
+ */
 function settled<T>(work: () => T): PromiseSettledResult<T> {
   try {
     return { status: "fulfilled", value: work() };
@@ -84,8 +58,8 @@ function settled<T>(work: () => T): PromiseSettledResult<T> {
 }
 
 const { names, values, select } = columnsOf(quotaRecord.shape);
-const { claimed, granted, grantIds, holds } = quotaRecord.shape;
-const { setExcluded } = columnsOf({ claimed, granted, grantIds, holds });
+const { claimed, granted, grantIds, holds, version } = quotaRecord.shape;
+const { setExcluded } = columnsOf({ claimed, granted, grantIds, holds, version });
 
 function prepare(db: DatabaseSync) {
   const removal = (where: string) =>
@@ -95,7 +69,6 @@ function prepare(db: DatabaseSync) {
     put: db.prepare(
       `INSERT INTO quotas (${names}) VALUES (${values}) ON CONFLICT DO UPDATE SET ${setExcluded}`,
     ),
-    newest: db.prepare("SELECT max(start_time_ms) AS start_time_ms FROM quotas WHERE period = ?"),
     deleteBefore: removal("start_time_ms <"),
     deleteOfTeam: removal("team_id ="),
   };

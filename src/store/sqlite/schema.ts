@@ -86,7 +86,6 @@ const schema = `
   CREATE TABLE quotas (${columns(copiedShapes.quotas)}, PRIMARY KEY (id)) STRICT, WITHOUT ROWID;
   CREATE INDEX quotas_by_team ON quotas (team_id);
   CREATE INDEX quotas_by_time ON quotas (start_time_ms);
-  CREATE INDEX quotas_by_period ON quotas (period, start_time_ms);
 
   CREATE TABLE service_tokens (${columns(copiedShapes.serviceTokens)}, PRIMARY KEY (id)) STRICT, WITHOUT ROWID;
   CREATE UNIQUE INDEX accepted_service_tokens ON service_tokens (name) WHERE revoke_time_ms IS NULL;

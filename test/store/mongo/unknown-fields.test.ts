@@ -9,6 +9,7 @@ import {
   storedInstance,
   storedKey,
   storedMember,
+  storedQuota,
   storedRun,
   storedServiceToken,
   storedSession,
@@ -65,6 +66,13 @@ const documents: Record<string, { schema: z.ZodType; document: Record<string, un
       ...{ _id: "run_1", keyHash: "run_1", fingerprint: "", listed: true, teamId: "demo", appId: "report" },
       ...{ keyId: "k1", state: "succeeded", owner: "o1", textBytes: 3, error: null },
       ...{ createTimeMs: timeMs, endTimeMs: timeMs, expireTimeMs: timeMs },
+    },
+  },
+  quotas: {
+    schema: storedQuota,
+    document: {
+      ...{ _id: "demo/2026-11", teamId: "demo", startTimeMs: timeMs, claimed: 7, granted: 0 },
+      ...{ grantIds: [], holds: { i1: 3 }, version: 1 },
     },
   },
   auditEvents: {

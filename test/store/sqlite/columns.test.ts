@@ -17,6 +17,7 @@ const tables: Record<string, z.ZodRawShape> = {
   keys: { ...copiedShapes.keys.shape, labelFolded: z.string() },
   members: copiedShapes.members.shape,
   preview: copiedShapes.preview.shape,
+  quotas: copiedShapes.quotas.shape,
   runs: { ...runRecord.shape, text: z.instanceof(Uint8Array).nullable() },
   service_tokens: copiedShapes.serviceTokens.shape,
   sessions: sessionRecord.shape,
