@@ -47,8 +47,8 @@ async function setUp({ limiter, quotas, quota = { requests: 10, period: "day" } 
     clock,
     store: {
       ...stores.quotas,
-      claim: async (claims) => {
-        const answers = await stores.quotas.claim(claims);
+      change: async (changes) => {
+        const answers = await stores.quotas.change(changes);
         world.claims += 1;
         world.whenClaimed();
         return answers;
