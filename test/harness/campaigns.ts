@@ -112,6 +112,12 @@ export const campaigns: readonly Campaign[] = [
     files: ["test/campaigns/fleet-limit.test.ts"],
   },
   {
+    name: "quota-kills",
+    attacks: "kill -9 amid the last requests of a month, alone and of one of three instances",
+    files: ["test/campaigns/quota-kill.test.ts"],
+    ...{ unit: "kills", size: 60, short: 4 },
+  },
+  {
     name: "fleet-life",
     attacks: "instances that join, leave, rotate secrets, and are deployed anew",
     files: [
