@@ -13,7 +13,6 @@ import { bounds } from "../bounds.ts";
 import { currentRecords } from "../cache/record-source.ts";
 import { createFleetKeyEvents, createKeyEvents } from "../keys/key-events.ts";
 import { deletedKeyVersion } from "../keys/key-life.ts";
-import { createKeyQuota } from "../keys/key-quota.ts";
 import { createKeyService } from "../keys/key-service.ts";
 import type { KeyRecord } from "../keys/key-store.ts";
 import { createDeleteKeys, createKeySweep } from "../keys/key-sweep.ts";
@@ -274,7 +273,8 @@ function wireKeyService(
       keysPerTeamMax: config.keysPerTeamMax,
       keyPrefix: config.keyPrefix,
       readRestrictions: createReadRestrictions({ apps, limitOf: membership.limitOf }),
-      keyQuota: createKeyQuota({ teams, limitOf: membership.limitOf, quotas: decisions.quotas }),
+      limitOf: membership.limitOf,
+      quotas: decisions.quotas,
       decide: decisions.decide,
       onRevoked,
     }),

@@ -43,11 +43,8 @@ export function addKeyCommands(program: Command, terminal: Terminal, world: Scan
     .option("--expires <time>", expiryForms)
     .option("--app <app_id>", "the only app that it may run; repeat it for more (default: every app)", append)
     .option("--requests-per-minute <number>", "a limit of its own (default: only the team's)")
-    .option(
-      "--requests-per-day <number>",
-      "a quota of its own for each day of UTC (default: only the team's)",
-    )
-    .option("--requests-per-month <number>", "the same for each month of UTC")
+    .option("--requests-per-day <number>", "a quota of its own a day of UTC (default: only the team's)")
+    .option("--requests-per-month <number>", "a quota of its own a month of UTC")
     .action((options: CreateKeyOptions) => createKey(terminal, options));
 
   rpcCommand(keys, "list", {
@@ -151,11 +148,12 @@ interface CreateKeyOptions extends TeamOption {
 async function createKey(terminal: Terminal, options: CreateKeyOptions): Promise<void> {
   const expiry = options.expires === undefined ? {} : { expireTime: readNewExpiry(options.expires) };
   const { app: appIds = [], requestsPerMinute: perMinute } = options;
+  const quota = readQuota(options);
   const restrictions = {
     // An older server knows no such field.
     ...(appIds.length > 0 && { appIds: [...appIds] }),
     ...(perMinute !== undefined && { requestsPerMinute: readCount(perMinute) }),
-    ...readQuota(options),
+    ...(quota && { quota }),
   };
   const { keys } = await terminal.server();
   const teamId = await chooseTeam(terminal, options.team);
@@ -178,14 +176,11 @@ function readQuota({ requestsPerDay: day, requestsPerMonth: month }: CreateKeyOp
   if (day !== undefined && month !== undefined) {
     throw wrongUse("A key has one quota: give --requests-per-day or --requests-per-month.");
   }
-  if (day !== undefined) {
-    return {
-      quota: { requests: readRequests(day, "--requests-per-day"), period: "QUOTA_PERIOD_DAY" },
-    } as const;
-  }
-  if (month === undefined) return {};
-  const requests = readRequests(month, "--requests-per-month");
-  return { quota: { requests, period: "QUOTA_PERIOD_MONTH" } } as const;
+  const text = day ?? month;
+  if (text === undefined) return undefined;
+  const unit = day === undefined ? "MONTH" : "DAY";
+  const requests = readRequests(text, `--requests-per-${unit.toLowerCase()}`);
+  return { requests, period: `QUOTA_PERIOD_${unit}` } as const;
 }
 
 /** Shows the key that a text names. */

@@ -8,6 +8,7 @@ import type { RateLimitJson } from "#gen/keyrun/v1/rate_limit_pb.ts";
 import { systemClock } from "../base/clock.ts";
 import { periodOf } from "../quota/quota.ts";
 import { CommandFailure, isCallError } from "./failures.ts";
+import { readKey as findKey } from "./key-name.ts";
 import { accepted, openPublicApi, readKey } from "./public-api.ts";
 import { periodWord } from "./quota-words.ts";
 import { printTable } from "./table.ts";
@@ -18,7 +19,7 @@ const request = { method: "GET", path: "/api/runs?page_size=1" } as const;
 
 /** One limit, as `--json` prints it. */
 interface LimitLeft {
-  /** Whose limit it is. */
+  /** Whose limit it is, and the period if it is a quota: `key`, `team-month`. */
   readonly name: string;
   readonly limit: number;
   readonly windowSeconds: number;
@@ -30,31 +31,17 @@ interface LimitLeft {
 
 /**
  * Prints the limits and the quotas of the team and of the key, as far as they have one. A service
- * learns the key's where that is the tighter one.
+ * learns the key's limit where that is the tighter one.
  */
 export async function showLimit(world: CliWorld, terminal: Terminal, options: JsonOption): Promise<void> {
   const limits = (await limitsOfService(world, terminal)) ?? (await limitsOfKey(world));
-  await answer(terminal, options, { limits }, async () => {
-    const [minute, quotas] = [limits.filter((limit) => !isQuota(limit)), limits.filter(isQuota)];
-    await printLimits(terminal, ["LIMIT OF", "A MINUTE", "LEFT", "ONE MORE IN"], minute);
-    if (quotas.length > 0) await printLimits(terminal, ["QUOTA OF", "REQUESTS", "LEFT", "RESETS IN"], quotas);
+  const rows = limits.map(({ name, limit, remaining, resetSeconds }) => {
+    const [subject = "", period = "minute"] = name.split("-");
+    const wait = resetSeconds < 7_200 ? `${resetSeconds} s` : `${Math.ceil(resetSeconds / 3_600)} h`;
+    return { cells: [subject, String(limit), period, String(remaining), wait] };
   });
-}
-
-/** Its name is that of the subject and of the period: `team-month`. */
-function isQuota({ name }: LimitLeft): boolean {
-  return name.includes("-");
-}
-
-async function printLimits(terminal: Terminal, heads: string[], limits: readonly LimitLeft[]): Promise<void> {
-  const rows = limits.map(({ name, limit, remaining, resetSeconds }) => ({
-    cells: [name, String(limit), String(remaining), `${resetSeconds} s`],
-  }));
-  await printTable(
-    terminal,
-    heads.map((head) => ({ head })),
-    rows,
-  );
+  const columns = ["LIMIT OF", "REQUESTS", "IN A", "LEFT", "MORE IN"].map((head) => ({ head }));
+  await answer(terminal, options, { limits }, () => printTable(terminal, columns, rows));
 }
 
 /**
@@ -66,16 +53,15 @@ async function limitsOfService(world: CliWorld, terminal: Terminal): Promise<Lim
   if (world.env.KEYRUN_URL !== undefined) return undefined;
   try {
     const { keys, teams } = await terminal.server();
-    const { rateLimit: tighter, teamId = "", quota: tighterQuota } = await keys.verifyKey({ value, cost: 0 });
+    const { rateLimit: tighter, teamId = "", keyId = "" } = await keys.verifyKey({ value, cost: 0 });
     if (tighter === undefined) return undefined;
-    const { rateLimit: team = tighter, quota: teamQuota } = await teams.getRateLimit({ teamId });
-    const isOfTeam = tighterQuota?.limit === teamQuota?.limit && tighterQuota?.period === teamQuota?.period;
-    return [
-      limitLeft("team", team),
-      ...(tighter.limit === team.limit ? [] : [limitLeft("key", tighter)]),
-      ...(teamQuota ? [quotaLeft("team", teamQuota)] : []),
-      ...(tighterQuota && !isOfTeam ? [quotaLeft("key", tighterQuota)] : []),
-    ];
+    const { rateLimit: team = tighter, quota } = await teams.getRateLimit({ teamId });
+    const key = await findKey(terminal, { teamId, keyId });
+    const limits = [limitLeft("team", team)];
+    if (tighter.limit !== team.limit) limits.push(limitLeft("key", tighter));
+    if (quota) limits.push(quotaLeft("team", quota));
+    if (key.quota) limits.push(quotaLeft("key", key.quota));
+    return limits;
   } catch (error) {
     if (error instanceof CommandFailure || isCallError(error)) return undefined;
     throw error;
@@ -92,11 +78,12 @@ function limitLeft(name: string, { limit = 0, remaining = 0, resetTime = "" }: R
 }
 
 function quotaLeft(subject: string, quota: QuotaJson): LimitLeft {
-  const { limit = "0", granted = "0", used = "0", resetTime = "" } = quota;
+  const { limit, granted = "0", used = "0", resetTime = "" } = quota;
+  const period = periodWord(quota);
+  const { startMs, endMs } = periodOf(period, Date.parse(resetTime) - 1);
   const total = Number(limit) + Number(granted);
-  const { startMs, endMs } = periodOf(periodWord(quota), Date.parse(resetTime) - 1);
   return {
-    name: `${subject}-${periodWord(quota)}`,
+    name: `${subject}-${period}`,
     limit: total,
     windowSeconds: (endMs - startMs) / 1_000,
     remaining: Math.max(total - Number(used), 0),

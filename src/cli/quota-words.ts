@@ -18,10 +18,8 @@ export function periodWord({ period }: QuotaJson): "day" | "month" {
 /** `1000 a day: 250 used, 100 more granted, resets at …`. */
 export function quotaWords(quota: QuotaJson): string {
   const { limit = "0", used = "0", granted = "0", resetTime } = quota;
-  const state = [
-    `${used} used`,
-    ...(granted === "0" ? [] : [`${granted} more granted`]),
-    `resets at ${timeWords(resetTime ?? "")}`,
-  ];
-  return `${limit} a ${periodWord(quota)}${resetTime === undefined ? "" : `: ${state.join(", ")}`}`;
+  const words = `${limit} a ${periodWord(quota)}`;
+  if (resetTime === undefined) return words;
+  const more = granted === "0" ? "" : `${granted} more granted, `;
+  return `${words}: ${used} used, ${more}resets at ${timeWords(resetTime)}`;
 }

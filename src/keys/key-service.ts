@@ -18,18 +18,18 @@ import { readKeyQuery, readLabel, readRequestId, searchForm } from "../base/fiel
 import { cutPage, readPage, readPlace, writePlace } from "../base/page.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import { type LimitDecision, stricterLimit } from "../limit/limit-decision.ts";
+import { keyLogId, type LimitDecision, stricterLimit } from "../limit/limit-decision.ts";
 import { rateLimitMessage } from "../limit/rate-limit-headers.ts";
 import { mayHoldSecret } from "../log/redaction.ts";
-import type { QuotaState } from "../quota/quota.ts";
+import type { QuotaState, Quotas } from "../quota/quota.ts";
 import { quotaMessage } from "../quota/quota-message.ts";
 import { fail } from "../refusal/refusal.ts";
+import type { PlanName } from "../settings/config.ts";
 import { requireTeam } from "../teams/find-team.ts";
 import { planNumber } from "../teams/team-service.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import { readNewExpireTime } from "./key-life.ts";
 import { keyMessage } from "./key-message.ts";
-import type { KeyQuota } from "./key-quota.ts";
 import type { KeyCursor, KeyMatch, KeyRecord } from "./key-store.ts";
 import type { Keyring } from "./keyring.ts";
 import type { ReadRestrictions } from "./read-restrictions.ts";
@@ -43,7 +43,9 @@ export interface KeyServiceParts {
   readonly keysPerTeamMax: number;
   readonly keyPrefix: string;
   readonly readRestrictions: ReadRestrictions;
-  readonly keyQuota: KeyQuota;
+  /** Requests a minute of the plan, now. */
+  readonly limitOf: (plan: PlanName) => number;
+  readonly quotas: Pick<Quotas, "state">;
   /** Called once the revocation is final, also with a key that was revoked before. */
   readonly onRevoked: (key: KeyRecord) => void;
 }
@@ -165,17 +167,16 @@ function idStartOf(text: string, prefix: string): string | undefined {
   return /^[0-9a-hjkmnp-tv-z]{1,24}$/.test(start) ? start : undefined;
 }
 
-interface ListKeysParts {
+type ListKeysParts = Pick<
+  KeyServiceParts,
+  "teams" | "keysPerTeamMax" | "keyPrefix" | "limitOf" | "quotas"
+> & {
   readonly keyring: Pick<Keyring, "list" | "placeOf" | "countActive" | "countRevoked">;
-  readonly keyQuota: KeyQuota;
-  readonly teams: RecordSource<TeamRecord>;
-  readonly keysPerTeamMax: number;
-  readonly keyPrefix: string;
-}
+};
 
 /** `KeyService.ListKeys`. */
 export function createListKeys(parts: ListKeysParts): ServiceMethods<typeof KeyService>["listKeys"] {
-  const { keyring, teams, keysPerTeamMax, keyPrefix, keyQuota } = parts;
+  const { keyring, teams, keysPerTeamMax, keyPrefix, limitOf, quotas } = parts;
   return async ({ teamId, query, showRevoked, onlyRevoked, ...request }) => {
     const team = await requireTeam(teams, teamId);
     const match = keyMatchOf(query, keyPrefix);
@@ -204,7 +205,7 @@ export function createListKeys(parts: ListKeysParts): ServiceMethods<typeof KeyS
       stoppedAt && writeCursor(stoppedAt),
     );
     return {
-      keys: await Promise.all(items.map((key) => messageWithQuota(key, keyQuota))),
+      keys: await Promise.all(items.map((key) => messageWithQuota(key, quotas, limitOf(team.plan)))),
       nextPageToken,
       activeKeyCount,
       activeKeyCountMax: keysPerTeamMax,
@@ -213,10 +214,12 @@ export function createListKeys(parts: ListKeysParts): ServiceMethods<typeof KeyS
   };
 }
 
-async function messageWithQuota(key: KeyRecord, keyQuota: KeyQuota) {
-  const isActive = key.revokeTimeMs === null && key.expiredTimeMs === null;
-  const state = key.quota && isActive ? await keyQuota(key) : undefined;
-  return { ...keyMessage(key), ...(state && { quota: quotaMessage(state) }) };
+/** With what is used of its quota, which costs a read of the store, unless the key has ended. */
+async function messageWithQuota(key: KeyRecord, quotas: Pick<Quotas, "state">, requestsPerMinute: number) {
+  const { id, teamId, firstKeyId, quota: limit, revokeTimeMs, expiredTimeMs } = key;
+  if (!limit || revokeTimeMs !== null || expiredTimeMs !== null) return keyMessage(key);
+  const subject = { id: keyLogId(teamId, firstKeyId ?? id), teamId, limit, requestsPerMinute };
+  return { ...keyMessage(key), quota: quotaMessage(await quotas.state(subject)) };
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import { isIP } from "node:net";
 import { z } from "zod";
-import { type PlanQuotas, planNames, type QuotaLimit, quotaPeriods, quotaRequestsMax } from "./config.ts";
+import { type PlanQuotas, planNames, quotaPeriods, quotaRequestsMax } from "./config.ts";
 import { isLoopbackHost, readHostAndPort, writeHostAndPort } from "./host.ts";
 
 /**
@@ -37,7 +37,7 @@ export function checked(problemOf: (text: string) => string | undefined) {
 /** A whole number in decimal digits, from `min` to `max`, both included. */
 export function wholeNumber({ min, max }: { min: number; max: number }) {
   return text(`a whole number from ${min} to ${max}`, (digits) => {
-    const number = /^\d{1,10}$/.test(digits) ? Number(digits) : Number.NaN;
+    const number = /^\d{1,15}$/.test(digits) ? Number(digits) : Number.NaN;
     return number >= min && number <= max ? number : undefined;
   });
 }
@@ -151,32 +151,41 @@ export function numbersByName<Name extends string>(
   const what = `pairs like ${names[0]}=${min}, comma-separated, of ${names.join(", ")} and a whole number from ${min} to ${max}`;
   const number = wholeNumber({ min, max });
   return text(what, (value) => {
-    const given = new Map<string, number>();
-    for (const pair of value.split(",")) {
-      const [name = "", digits = "", ...more] = pair.split("=");
-      const parsed = number.safeParse(digits);
-      if (!names.includes(name) || given.has(name) || more.length > 0 || !parsed.success) return undefined;
-      given.set(name, parsed.data);
-    }
-    return Object.freeze({ ...defaults, ...Object.fromEntries(given) });
+    const given = pairsIn(value, names, (digits) => number.safeParse(digits).data);
+    return given && Object.freeze({ ...defaults, ...given });
   });
 }
 
 /** Comma-separated pairs like `free=1000/day`, each plan at most once. */
 export function planQuotas() {
   const what = `pairs like free=1000/day, comma-separated, of ${planNames.join(", ")}, a whole number from 1 to ${quotaRequestsMax}, and /day or /month`;
-  return text(what, (value) => {
-    const given = new Map<string, QuotaLimit>();
-    for (const pair of value.split(",")) {
-      const [, plan, digits, unit] = /^(\w+)=([1-9]\d{0,12})\/(\w+)$/.exec(pair) ?? [];
-      const name = planNames.find((known) => known === plan);
-      const period = quotaPeriods.find((known) => known === unit);
-      const requests = Number(digits);
-      if (!name || !period || given.has(name) || requests > quotaRequestsMax) return undefined;
-      given.set(name, Object.freeze({ requests, period }));
-    }
-    return Object.freeze(Object.fromEntries(given)) as PlanQuotas; // The names were checked above.
-  });
+  const number = wholeNumber({ min: 1, max: quotaRequestsMax });
+  return text<PlanQuotas>(what, (value) =>
+    pairsIn(value, planNames, (quota) => {
+      const [, digits = "", unit] = /^(\d+)\/(\w+)$/.exec(quota) ?? [];
+      const [requests, period] = [
+        number.safeParse(digits).data,
+        quotaPeriods.find((known) => known === unit),
+      ];
+      return requests && period && Object.freeze({ requests, period });
+    }),
+  );
+}
+
+/** The values of comma-separated `name=value` pairs; undefined if one is wrong or there twice. */
+function pairsIn<Value>(
+  text: string,
+  names: readonly string[],
+  read: (text: string) => Value | undefined,
+): Readonly<Record<string, Value>> | undefined {
+  const given = new Map<string, Value>();
+  for (const pair of text.split(",")) {
+    const [name = "", value = "", ...more] = pair.split("=");
+    const parsed = read(value);
+    if (!names.includes(name) || given.has(name) || more.length > 0 || parsed === undefined) return undefined;
+    given.set(name, parsed);
+  }
+  return Object.freeze(Object.fromEntries(given));
 }
 
 /**

@@ -460,14 +460,14 @@ test("limit shows what is left of the team's limit and of the key's own, and tak
     run(["limit", ...options], { env: { KEYRUN_URL, KEYRUN_API_KEY: value } });
   const plain = await newKey("demo");
   const own = await newKey("demo", { requestsPerMinute: 2 });
-  const head = "LIMIT OF  A MINUTE  LEFT  ONE MORE IN\n";
+  const head = "LIMIT OF  REQUESTS  IN A    LEFT  MORE IN\n";
   expect(await limit(plain)).toEqual({
     code: 0,
-    stdout: `${head}team      60        59    60 s\n`,
+    stdout: `${head}team      60        minute  59    60 s\n`,
     stderr: "",
   });
   expect((await limit(own)).stdout).toBe(
-    `${head}team      60        58    60 s\nkey       2         1     60 s\n`,
+    `${head}team      60        minute  58    60 s\nkey       2         minute  1     60 s\n`,
   );
   expect(JSON.parse((await limit(own, "--json")).stdout)).toEqual({
     limits: [
@@ -477,7 +477,7 @@ test("limit shows what is left of the team's limit and of the key's own, and tak
   });
   // At the limit nothing is taken, and the answer tells it all the same.
   expect((await limit(own)).stdout).toBe(
-    `${head}team      60        57    60 s\nkey       2         0     60 s\n`,
+    `${head}team      60        minute  57    60 s\nkey       2         minute  0     60 s\n`,
   );
 });
 

@@ -7,7 +7,8 @@ import { keyRecordOf, teamRecordOf } from "../harness/store-records.ts";
 /** The list of one team, whose keys are these. */
 function listOf(keys: readonly KeyRecord[], countActive = async () => keys.length) {
   const list = createListKeys({
-    keyQuota: async () => undefined,
+    limitOf: () => 60,
+    quotas: { state: () => expect.fail("no key has a quota") },
     keyring: {
       countActive,
       countRevoked: async () => 0,
