@@ -54,7 +54,10 @@ export interface QuotaClaim {
   /** What the owner holds already, and has not spent. */
   readonly held: number;
   readonly blockMax: number;
-  /** Whether an instance with this id may still spend. The holds of others are forgotten. */
+  /**
+   * Whether an instance with this id is known to serve. The holds of others are forgotten where
+   * there are many: one that has just joined may not be known yet.
+   */
   readonly isLive: (owner: string) => boolean;
 }
 
@@ -67,8 +70,9 @@ export function claimQuota(record: QuotaRecord, claim: QuotaClaim): QuotaRecord 
   const left = limit + record.granted - record.claimed;
   const given = Math.max(0, Math.min(left, Math.max(wanted, blockOf(left, blockMax) - held)));
   if (given === 0 && (record.holds[owner] ?? 0) === held) return record;
-  const others = Object.entries(record.holds).filter(([id]) => isLive(id));
-  const holds = { ...Object.fromEntries(others), [owner]: held + given };
+  const others = Object.entries(record.holds);
+  const kept = others.length < quotaBounds.holdsMax ? others : others.filter(([id]) => isLive(id));
+  const holds = { ...Object.fromEntries(kept), [owner]: held + given };
   return { ...record, claimed: record.claimed + given, holds };
 }
 
@@ -135,6 +139,8 @@ export const quotaBounds = {
   changesAtOnce: 100,
   /** How often a change in MongoDB is tried again because another came first. */
   changeTriesMax: 50,
+  /** Holds in a record, before those of instances that are gone are forgotten. */
+  holdsMax: 16,
   /** Grants in one period. */
   grantsMax: 1_000,
   /** How long records are kept: a clock that was wrong may come back to their period. */

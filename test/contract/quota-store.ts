@@ -4,6 +4,7 @@ import {
   type QuotaChange,
   type QuotaClaim,
   type QuotaPlace,
+  quotaBounds,
   returnQuota,
 } from "#src/quota/quota-store.ts";
 import { type OpenStores, openedStores } from "./opened-stores.ts";
@@ -99,12 +100,15 @@ export function quotaStoreContract(name: string, open: OpenStores): void {
       });
     });
 
-    test("a hold is what was held and what was given, and those of the gone are forgotten", async () => {
+    test("a hold is what was held and what was given, and those of the gone are forgotten once there are many", async () => {
       const place = newPlace();
-      for (const owner of ["gone-1", "live-1"]) await claim(place, { owner });
-      const isLive = (owner: string) => owner === "live-1";
+      const isLive = (owner: string) => owner === "live";
+      const gone = Array.from({ length: quotaBounds.holdsMax - 2 }, (_, n) => `gone-${n}`);
+      for (const owner of ["live", ...gone]) await claim(place, { owner, isLive });
       const { record } = await claim(place, { held: 4, wanted: 30, isLive });
-      expect(record.holds).toEqual({ i1: 34, "live-1": expect.any(Number) });
+      expect(record.holds).toMatchObject({ i1: 34, "gone-0": expect.any(Number) });
+      const full = await claim(place, { owner: "last", isLive });
+      expect(Object.keys(full.record.holds)).toEqual(["live", "last"]);
     });
 
     test("a grant counts once for its request id, also raced with its own repeat", async () => {

@@ -130,6 +130,16 @@ test("what is released is spent by the next one, and what is idle goes back", as
   expect(await ask(other, [subjectOf(5)])).toMatchObject({ retryAfterMs: 50_000 });
 });
 
+test("an instance that another does not know yet gives all back that it holds", async () => {
+  const { open, world } = await setUp();
+  const [one, joined] = [open("i1"), open("i2")];
+  world.live.delete("i2");
+  expect(await admitted(joined, subjectOf(200), 1)).toBe(1);
+  expect(await admitted(one, subjectOf(200), 1)).toBe(1);
+  await joined.close();
+  expect(await admitted(one, subjectOf(200), 250)).toBe(198);
+});
+
 test("the store away: the block goes on, then UNAVAILABLE, and never a refusal of the quota", async () => {
   const { open, world } = await setUp();
   const ledger = open("i1");
@@ -196,7 +206,7 @@ test("a clock that is set back begins no period again", async () => {
   expect(await admitted(ledger, subjectOf(10), 12)).toBe(0);
 });
 
-test("ten thousand teams whose month turns cost no write until they ask", async () => {
+test("ten thousand teams whose month turns cost no write until they ask, and then share them", async () => {
   const { open, clock, world } = await setUp();
   const ledger = open("i1");
   const teams = Array.from({ length: 10_000 }, (_, n) => subjectOf(1_000, { id: `t${n}`, teamId: `t${n}` }));
@@ -209,6 +219,9 @@ test("ten thousand teams whose month turns cost no write until they ask", async 
   await new Promise(setImmediate);
   expect(world.calls).toEqual([]);
   expect(ledger.size()).toBe(0);
+  // All of them at once in the new month: 100 share a write, and each is asked for once.
+  await Promise.all(teams.map((each) => ask(ledger, [each])));
+  expect(world.calls).toEqual(Array.from({ length: 100 }, () => "change"));
 });
 
 test("a team that has the id of a deleted one begins with nothing used and nothing held", async () => {
