@@ -117,7 +117,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     const copied = await keyrunCommand(settings, ["copy-to-mongodb"]);
     expect(copied).toMatchObject({
       code: 0,
-      stdout: "Copied to MongoDB, and compared: 4 teams, 4 members, 3 apps, 412 keys and 10 kept answers.\n",
+      stdout: "Copied to MongoDB, and compared: 4 teams, 4 members, 3 apps, 412 keys and 10 kept runs.\n",
       stderr: expect.stringContaining("don't serve it any more"),
     });
     expect(await keyrunCommand(settings, ["copy-to-mongodb"])).toMatchObject({
