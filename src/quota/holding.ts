@@ -47,7 +47,7 @@ export class Holding {
   readonly period: PeriodOfUtc;
   subject: QuotaSubject;
   stock: Stock = { left: 0 };
-  /** When a request was taken from it, or waited, by the monotonic clock. One refused is no use. */
+  /** When a request was taken from it, by the monotonic clock. One that waits is no use yet. */
   #usedMs = Number.NEGATIVE_INFINITY;
   readonly #owners: Owners;
   /** Goes back before anything else is claimed. Nobody may spend of it any more. */
@@ -86,7 +86,8 @@ export class Holding {
   }
 
   voidIfIdle(nowMs: number): void {
-    if (this.#owner !== undefined && nowMs - this.#usedMs >= quotaBounds.idleMs) this.void();
+    if (this.#asked || this.#waiting || this.#owner === undefined) return;
+    if (nowMs - this.#usedMs >= quotaBounds.idleMs) this.void();
   }
 
   spend(cost: number, nowMs: number): boolean {
@@ -116,8 +117,7 @@ export class Holding {
   }
 
   /** Resolves once the store was asked for this cost, too. */
-  wait(cost: number, nowMs: number): Promise<void> {
-    this.#usedMs = nowMs;
+  wait(cost: number): Promise<void> {
     this.#waiting ??= { ...Promise.withResolvers<void>(), wanted: 0 };
     this.#waiting.wanted += cost;
     return this.#waiting.promise;

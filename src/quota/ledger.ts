@@ -174,7 +174,7 @@ export function createLedger(parts: LedgerParts) {
           const retryAfterMs = holding.retryAfterMs(unixMs);
           return { kind: "exceeded", place, state: holding.state(), retryAfterMs };
         }
-        const answer = holding.wait(cost, nowMs);
+        const answer = holding.wait(cost);
         ask(holding);
         return answer;
       }

@@ -130,6 +130,23 @@ test("what is released is spent by the next one, and what is idle goes back", as
   expect(await ask(other, [subjectOf(5)])).toMatchObject({ retryAfterMs: 50_000 });
 });
 
+test("what is too little for those who ask goes back, too", async () => {
+  const { open, clock } = await setUp();
+  const [one, other] = [open("i1"), open("i2")];
+  expect((await ask(one, [subjectOf(8)], 5)).kind).toBe("reserved");
+  let count = 0;
+  for (let seconds = 0; seconds < 15; seconds++) {
+    count += await admitted(other, subjectOf(8), seconds === 0 ? 0 : 1);
+    expect((await ask(one, [subjectOf(8)], 5)).kind).toBe("exceeded");
+    clock.advance(1_000);
+    one.sweep();
+    await one.quotas.state(subjectOf(8));
+    await new Promise(setImmediate);
+    await new Promise(setImmediate);
+  }
+  expect(count).toBe(3);
+});
+
 test("an instance that another does not know yet gives all back that it holds", async () => {
   const { open, world } = await setUp();
   const [one, joined] = [open("i1"), open("i2")];
