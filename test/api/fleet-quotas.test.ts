@@ -126,7 +126,7 @@ describeFleet("here")("quotas in a fleet", () => {
     for (const each of [one!, other!]) expect(await admitted(each, value, 5)).toBe(5);
     await one!.keys.revokeKey({ teamId, keyId });
     await one!.teams.deleteTeam({ teamId });
-    await other!.teams.createTeam({ team: { id: teamId, plan: Plan.TEAM } });
+    await one!.teams.createTeam({ team: { id: teamId, plan: Plan.TEAM } });
     for (const { teams } of [one!, other!]) {
       expect((await teams.getRateLimit({ teamId })).quota).toMatchObject({ used: 0n, granted: 0n });
     }
