@@ -83,6 +83,7 @@ describeFleet("here")("quotas in a fleet", () => {
   test("a grant counts with its answer on the instance that answered, and a second later on another", async () => {
     const { teamId, value } = await newKey(Plan.FREE);
     expect(await spendAll([one!, other!], [value])).toBe(5);
+    expect((await run(one!, value)).status).toBe(429);
     await grant(one!, { teamId, requests: 4n, requestId: randomUUID() });
     const answeredMs = performance.now();
     expect((await run(one!, value)).status).toBe(200);
