@@ -53,8 +53,8 @@ export async function writeEveryKind(
       newAppOf({ id, backend: { kind: "http", url: "http://127.0.0.1:1/", headers, template } }),
     );
   }
-  await stores.apps.update("echo", { backend: { kind: "guard" } });
-  await stores.apps.update("words", { teamIds: ["acme", "beta"], streamTimeoutMs: 5_000 });
+  const guarded = { teamIds: ["acme", "beta"], backend: { kind: "guard" }, streamTimeoutMs: 5_000 } as const;
+  await stores.apps.update("words", guarded);
   await stores.apps.delete("removed");
   await writeKeys(stores, { count: keys, secretVersion });
   await writeFamilies(stores, secretVersion);
