@@ -19,7 +19,7 @@ import { readBearer, readKeyHeader } from "../http/request-head.ts";
 import type { RequestNotes } from "../http/request-notes.ts";
 import { type LimitDecision, stricterLimit } from "../limit/limit-decision.ts";
 import type { RateReport } from "../limit/rate-limit-headers.ts";
-import type { ExceededQuota } from "../quota/quota.ts";
+import type { QuotaExceeded } from "../quota/quota.ts";
 import { quotaBounds } from "../quota/quota-store.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import type { PlanName } from "../settings/config.ts";
@@ -178,8 +178,8 @@ function limited(decision: LimitDecision): Refusal {
   return fail("RATE_LIMIT_EXCEEDED", { metadata, retryAfterMs });
 }
 
-function quotaExceeded({ subject, state, retryAfterMs }: ExceededQuota): Refusal {
-  const { period, resetTimeMs } = state;
+function quotaExceeded({ state, retryAfterMs }: QuotaExceeded): Refusal {
+  const { subject, period, resetTimeMs } = state;
   const limit = String(state.limit + state.granted);
   const reset_time = new Date(resetTimeMs).toISOString().replace(".000", "");
   const facts = { metadata: { subject, limit, period, reset_time }, retryAfterMs };

@@ -4,10 +4,9 @@
 
 import type { Decide, Decision, KeyVerdict, KeyVerifier, Question } from "../auth/key-evidence.ts";
 import type { Clock } from "../base/clock.ts";
-import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { type KeyLimit, keyLogId, type LimitDecision, type TeamLimiter } from "../limit/limit-decision.ts";
-import type { NamedQuota, QuotaExceeded, QuotaSubject, Quotas } from "../quota/quota.ts";
+import type { QuotaExceeded, QuotaSubject, Quotas } from "../quota/quota.ts";
 import { fail, type Refusal, refuseFor, unavailable } from "../refusal/refusal.ts";
 import type { PlanName, QuotaLimit } from "../settings/config.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
@@ -159,34 +158,13 @@ function decided(
     if (rate.accepted && !exceeded) usage.accepted(teamId, keyId, unixMs);
     else usage.limited(teamId, keyId, unixMs);
   }
-  const known = knownQuotas(quotas, subjects);
+  // Without a read. Of a quota that this instance knows nothing of, nothing is said.
+  const known = subjects.map(quotas.known).filter((state) => state !== undefined);
   const facts = { keyId, teamId, plan, restrictions, end, rate, quotas: known };
-  if (exceeded) {
-    const { state, place } = exceeded;
-    const subject = whose(subjects[place]);
-    const retryAfterMs = Math.min(exceeded.retryAfterMs, bounds.quotaRetryAfterMsMax);
-    return { kind: "quota_exceeded", ...facts, exceeded: { subject, state, retryAfterMs } };
-  }
+  if (exceeded) return { kind: "quota_exceeded", ...facts, exceeded };
   if (!rate.accepted) return { kind: "limited", ...facts };
   const rateNow = () => limiter.peek(teamId, rate.limit, keyLimitOf(verdict));
   return { kind: "admitted", ...facts, rateNow };
-}
-
-/** Without a read. Of a quota that this instance knows nothing of, nothing is said. */
-function knownQuotas(
-  quotas: Pick<Quotas, "known">,
-  subjects: readonly QuotaSubject[],
-): readonly NamedQuota[] {
-  const known: NamedQuota[] = [];
-  for (const subject of subjects) {
-    const state = quotas.known(subject);
-    if (state) known.push({ subject: whose(subject), state });
-  }
-  return known;
-}
-
-function whose(subject: QuotaSubject | undefined): NamedQuota["subject"] {
-  return subject?.id === subject?.teamId ? "team" : "key";
 }
 
 function requireLease({ mayAdmit, whyNot }: DecideParts): void {

@@ -90,7 +90,7 @@ export function createServices(parts: ServicesParts) {
     findRunnableApp,
     activeKeys: keys.activeKeys,
     quotaShares: () =>
-      [...decisions.quotas.knownTeams()].map(({ used, limit, granted }) => used / (limit + granted)),
+      [...ledger.quotas.knownTeams()].map(({ used, limit, granted }) => used / (limit + granted)),
     openStreams: () => ({ app: runs.openStreams(), keys: keyEvents.watchers() }),
     auditCalls,
     revokeLeakedKey,
@@ -231,13 +231,12 @@ function wireDecisions(
     logsMax: bounds.teamLogsMax,
     keyLogsMax: bounds.keyLogsMax,
   });
-  const { quotas } = ledger;
   const limits = {
     clock,
     limiter: parts.sharedLimit ?? limiter,
     limitOf,
     quotaOf,
-    quotas,
+    quotas: ledger.quotas,
     teams: caches.teams,
   };
   const decide = createDecide({
@@ -252,7 +251,6 @@ function wireDecisions(
   return {
     limiter,
     limits,
-    quotas,
     decide: meterVerdicts(decide, metrics),
     admit: parts.isWatched ? noteCallers(admit) : admit,
   };
@@ -274,7 +272,7 @@ function wireKeyService(
       keyPrefix: config.keyPrefix,
       readRestrictions: createReadRestrictions({ apps, limitOf: membership.limitOf }),
       limitOf: membership.limitOf,
-      quotas: decisions.quotas,
+      quotas: decisions.limits.quotas,
       decide: decisions.decide,
       onRevoked,
     }),
@@ -317,8 +315,6 @@ function wireTeamService(
   const { members, preview, users } = stores;
   return createTeamService({
     ...decisions.limits,
-    quotaOf: membership.quotaOf,
-    quotas: decisions.quotas,
     newRequestId: () => randomBytes(16).toString("hex"),
     teams: changing.teams,
     store: stores.teams,

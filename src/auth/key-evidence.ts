@@ -5,7 +5,7 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { KeyEnd } from "../http/headers.ts";
-import type { ExceededQuota, NamedQuota } from "../quota/quota.ts";
+import type { QuotaExceeded, QuotaState } from "../quota/quota.ts";
 import type { PlanName, QuotaLimit } from "../settings/config.ts";
 
 /**
@@ -123,7 +123,7 @@ interface Decided<Rate> {
   readonly end: KeyEnd | undefined;
   readonly rate: Rate;
   /** As this instance knows them: the team's, if its plan has one, and the key's own. */
-  readonly quotas: readonly NamedQuota[];
+  readonly quotas: readonly QuotaState[];
 }
 
 /**
@@ -133,7 +133,7 @@ interface Decided<Rate> {
 export type Decision<Rate> =
   | Exclude<KeyVerdict, { kind: "valid" }>
   | (Decided<Rate> & { readonly kind: "limited" })
-  | (Decided<Rate> & { readonly kind: "quota_exceeded"; readonly exceeded: ExceededQuota })
+  | (Decided<Rate> & { readonly kind: "quota_exceeded"; readonly exceeded: QuotaExceeded })
   | (Decided<Rate> & {
       readonly kind: "admitted";
       /** The same numbers now, without spending: for an answer that comes later. */

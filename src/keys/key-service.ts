@@ -120,7 +120,7 @@ function tighterQuota(
   decision: Extract<Decision<LimitDecision>, { kind: "admitted" | "limited" | "quota_exceeded" }>,
 ): QuotaState | undefined {
   if (decision.kind === "quota_exceeded") return decision.exceeded.state;
-  const [first, second] = decision.quotas.map(({ state }) => state);
+  const [first, second] = decision.quotas;
   return first && second && second.left <= first.left ? second : first;
 }
 

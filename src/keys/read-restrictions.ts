@@ -2,9 +2,9 @@ import type { CreateKeyRequest } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { AppRecord } from "../apps/app-store.ts";
 import { isResourceId } from "../base/fields.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import { quotaPeriodOf } from "../quota/quota-message.ts";
+import { quotaPeriodOf, readRequests } from "../quota/quota-message.ts";
 import { cutText, fail } from "../refusal/refusal.ts";
-import { type PlanName, type QuotaLimit, quotaRequestsMax } from "../settings/config.ts";
+import type { PlanName, QuotaLimit } from "../settings/config.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import type { KeyRecord } from "./key-store.ts";
 
@@ -58,10 +58,7 @@ export function createReadRestrictions({
 
 function readQuota(quota: CreateKeyRequest["quota"]): QuotaLimit | null {
   if (!quota) return null;
-  const requests = Number(quota.requests);
-  if (requests < 1 || requests > quotaRequestsMax) {
-    throw wrong("quota.requests", `quota.requests must be from 1 to ${quotaRequestsMax}.`);
-  }
+  const requests = readRequests(quota.requests, "quota.requests");
   const period = quotaPeriodOf(quota.period);
   if (!period) throw wrong("quota.period", "quota.period must be QUOTA_PERIOD_DAY or QUOTA_PERIOD_MONTH.");
   return { requests, period };

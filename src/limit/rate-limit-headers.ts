@@ -4,7 +4,7 @@ import type { RateLimitSchema } from "#gen/keyrun/v1/rate_limit_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import { type KeyEnd, keyEndHeaders } from "../http/headers.ts";
-import { type ExceededQuota, type NamedQuota, periodOf } from "../quota/quota.ts";
+import { periodOf, type QuotaExceeded, type QuotaState } from "../quota/quota.ts";
 import { type LimitDecision, stricterLimit } from "./limit-decision.ts";
 
 /**
@@ -15,9 +15,9 @@ export interface RateReport {
   readonly policy: "team" | "address";
   readonly decision: LimitDecision;
   /** The team's quota and the key's, as far as they have one and it is known. */
-  readonly quotas?: readonly NamedQuota[];
+  readonly quotas?: readonly QuotaState[];
   /** The quota that refuses the request; undefined if none does. */
-  readonly exceeded?: ExceededQuota | undefined;
+  readonly exceeded?: Pick<QuotaExceeded, "state" | "retryAfterMs"> | undefined;
   /** When the caller's key will end; undefined: it does not expire, or no key is proven. */
   readonly keyEnd?: KeyEnd | undefined;
 }
@@ -77,9 +77,9 @@ export function rateLimitHeaders(
 const at = { limit: 1, remaining: 3, reset: 5, left: 7, policy: 9 } as const;
 
 /** Lists the quotas in the fields of the draft: `"team-month";r=99;t=86400`. */
-function addQuotas(headers: string[], quotas: readonly NamedQuota[], nowUnixMs: number): void {
-  for (const { subject, state } of quotas) {
-    const name = `"${subject}-${state.period}"`;
+function addQuotas(headers: string[], quotas: readonly QuotaState[], nowUnixMs: number): void {
+  for (const state of quotas) {
+    const name = `"${state.subject}-${state.period}"`;
     const resetAfterS = Math.ceil(Math.max(state.resetTimeMs - nowUnixMs, 0) / 1_000);
     const { startMs, endMs } = periodOf(state.period, state.resetTimeMs - 1);
     headers[at.left] += `, ${name};r=${state.left};t=${resetAfterS}`;
@@ -91,12 +91,14 @@ function addQuotas(headers: string[], quotas: readonly NamedQuota[], nowUnixMs: 
  * The other fields describe the quota that refuses. There is no wait in milliseconds: timers of
  * JavaScript overflow after 24.8 days.
  */
-function describeQuota(headers: string[], { state, retryAfterMs }: ExceededQuota): void {
+function describeQuota(
+  headers: string[],
+  { state, retryAfterMs }: NonNullable<RateReport["exceeded"]>,
+): void {
   headers[at.limit] = String(state.limit + state.granted);
   headers[at.remaining] = String(state.left);
   headers[at.reset] = String(Math.ceil(state.resetTimeMs / 1_000));
-  const waitS = Math.ceil(retryAfterMs / 1_000);
-  headers.push("Retry-After", String(waitS));
+  headers.push("Retry-After", String(Math.ceil(retryAfterMs / 1_000)));
 }
 
 function leftWords(policy: Policy, { remaining, resetUnixMs }: LimitDecision, nowUnixMs: number): string {

@@ -1,5 +1,6 @@
+import { bounds } from "../bounds.ts";
 import { unavailable } from "../refusal/refusal.ts";
-import type { PeriodOfUtc, QuotaState, QuotaSubject } from "./quota.ts";
+import { type PeriodOfUtc, type QuotaState, type QuotaSubject, subjectOf } from "./quota.ts";
 import {
   blockOf,
   claimQuota,
@@ -113,7 +114,7 @@ export class Holding {
     const endMs = Math.max(1, this.period.endMs - unixMs);
     const others = Object.entries(this.#seen?.holds ?? {}).filter(([id]) => this.#owners.isLive(id));
     const othersHold = others.some(([id, unspent]) => id !== this.#owner && unspent > 0);
-    return othersHold ? Math.min(endMs, quotaBounds.idleMs) : endMs;
+    return Math.min(endMs, othersHold ? quotaBounds.idleMs : bounds.quotaRetryAfterMsMax);
   }
 
   /** Resolves once the store was asked for this cost, too. */
@@ -220,6 +221,7 @@ export class Holding {
     const { requests: limit, period } = this.subject.limit;
     const { claimed: used = 0, granted = 0 } = this.#seen ?? {};
     const left = this.#leftInStore() + this.stock.left;
-    return { limit, period, used, granted, left, resetTimeMs: this.period.endMs };
+    const subject = subjectOf(this.subject);
+    return { subject, limit, period, used, granted, left, resetTimeMs: this.period.endMs };
   }
 }

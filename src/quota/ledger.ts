@@ -9,7 +9,14 @@ import type { Clock } from "../base/clock.ts";
 import { unavailable } from "../refusal/refusal.ts";
 import type { QuotaPeriod } from "../settings/config.ts";
 import { Holding, type Owners, type Stock } from "./holding.ts";
-import { type PeriodOfUtc, periodOf, type QuotaState, type QuotaSubject, type Quotas } from "./quota.ts";
+import {
+  type PeriodOfUtc,
+  periodOf,
+  type QuotaState,
+  type QuotaSubject,
+  type Quotas,
+  subjectOf,
+} from "./quota.ts";
 import {
   emptyQuota,
   type QuotaPlace,
@@ -152,7 +159,8 @@ export function createLedger(parts: LedgerParts) {
   function stateFrom(subject: QuotaSubject, { claimed: used, granted }: QuotaRecord): QuotaState {
     const { requests: limit, period } = subject.limit;
     const left = Math.max(0, limit + granted - used) + (find(subject)?.stock.left ?? 0);
-    return { limit, period, used, granted, left, resetTimeMs: periodNow(period).endMs };
+    const resetTimeMs = periodNow(period).endMs;
+    return { subject: subjectOf(subject), limit, period, used, granted, left, resetTimeMs };
   }
 
   const quotas: Quotas = {
@@ -192,8 +200,8 @@ export function createLedger(parts: LedgerParts) {
     },
     *knownTeams() {
       for (const each of all()) {
-        const known = each.subject.id === each.subject.teamId && find(each.subject)?.known();
-        if (known) yield known;
+        const known = find(each.subject)?.known();
+        if (known?.subject === "team") yield known;
       }
     },
   };

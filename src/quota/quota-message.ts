@@ -3,7 +3,8 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { QuotaPeriod as PeriodNumber, type QuotaSchema } from "#gen/keyrun/v1/quota_pb.ts";
-import { type QuotaLimit, type QuotaPeriod, quotaPeriods } from "../settings/config.ts";
+import { fail } from "../refusal/refusal.ts";
+import { type QuotaLimit, type QuotaPeriod, quotaPeriods, quotaRequestsMax } from "../settings/config.ts";
 import type { QuotaState } from "./quota.ts";
 
 const periodNumbers: Readonly<Record<QuotaPeriod, PeriodNumber>> = {
@@ -14,6 +15,12 @@ const periodNumbers: Readonly<Record<QuotaPeriod, PeriodNumber>> = {
 /** The period of this number; undefined where it is unspecified or unknown. */
 export function quotaPeriodOf(number: PeriodNumber): QuotaPeriod | undefined {
   return quotaPeriods.find((period) => periodNumbers[period] === number);
+}
+
+/** How many requests a field names. Throws INVALID_ARGUMENT where that is no number of a quota. */
+export function readRequests(requests: bigint, param: string): number {
+  if (requests >= 1n && requests <= BigInt(quotaRequestsMax)) return Number(requests);
+  throw fail("INVALID_ARGUMENT", { param, problem: `${param} must be from 1 to ${quotaRequestsMax}.` });
 }
 
 /** A quota with its state. */

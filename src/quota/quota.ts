@@ -21,6 +21,7 @@ export interface QuotaSubject {
 
 /** A quota in the present period. */
 export interface QuotaState {
+  readonly subject: "team" | "key";
   readonly limit: number;
   readonly period: QuotaPeriod;
   /** What instances hold counts as used. */
@@ -31,18 +32,6 @@ export interface QuotaState {
   readonly left: number;
   /** When the next period begins. */
   readonly resetTimeMs: number;
-}
-
-/** Whose quota it is, and its state. */
-export interface NamedQuota {
-  readonly subject: "team" | "key";
-  readonly state: QuotaState;
-}
-
-/** The quota that refuses a request. */
-export interface ExceededQuota extends NamedQuota {
-  /** At most a day. */
-  readonly retryAfterMs: number;
 }
 
 /** The requests of one decision, taken from each of its quotas. */
@@ -59,8 +48,8 @@ export interface QuotaExceeded {
   readonly place: number;
   readonly state: QuotaState;
   /**
-   * Until the next period begins; some seconds only, where another instance holds requests that it
-   * may give back.
+   * Until the next period begins, and at most a day; some seconds only, where another instance
+   * holds requests that it may give back.
    */
   readonly retryAfterMs: number;
 }
@@ -81,6 +70,10 @@ export interface Quotas {
   grant(subject: QuotaSubject, grant: { requests: number; requestId: string }): Promise<QuotaState>;
   /** The states of all teams that this instance knows of this period. */
   knownTeams(): Iterable<QuotaState>;
+}
+
+export function subjectOf({ id, teamId }: QuotaSubject): QuotaState["subject"] {
+  return id === teamId ? "team" : "key";
 }
 
 /** The day or the month of UTC that a time lies in. */

@@ -11,9 +11,9 @@ import { type ChangeSecurityState, changeOf, grantOf, type StoredChange } from "
 import type { TeamLimiter } from "../limit/limit-decision.ts";
 import { rateLimitMessage } from "../limit/rate-limit-headers.ts";
 import type { QuotaSubject, Quotas } from "../quota/quota.ts";
-import { quotaMessage } from "../quota/quota-message.ts";
+import { quotaMessage, readRequests } from "../quota/quota-message.ts";
 import { fail } from "../refusal/refusal.ts";
-import { type PlanName, planNames, type QuotaLimit, quotaRequestsMax } from "../settings/config.ts";
+import { type PlanName, planNames, type QuotaLimit } from "../settings/config.ts";
 import { createDeleteTeam, type DeleteTeamParts } from "./delete-team.ts";
 import { noSuchTeam, requireTeam, whileTeamsStay } from "./find-team.ts";
 import type { MemberRecord, PreviewStore, TeamRecord } from "./team-store.ts";
@@ -97,7 +97,7 @@ function teamMethods(parts: TeamServiceParts) {
     },
     async grantRequests(request) {
       const team = await requireTeam(teams, request.teamId);
-      const requests = readGranted(request.requests);
+      const requests = readRequests(request.requests, "requests");
       const requestId = readRequestId(request.requestId) ?? parts.newRequestId();
       const quota = quotaSubjectOf(parts, team);
       if (!quota) throw fail("TEAM_HAS_NO_QUOTA", { metadata: { team_id: team.id } });
@@ -113,12 +113,6 @@ function quotaSubjectOf(
 ): QuotaSubject | undefined {
   const limit = quotaOf(plan);
   return limit && { id, teamId: id, limit, requestsPerMinute: limitOf(plan) };
-}
-
-function readGranted(requests: bigint): number {
-  if (requests >= 1n && requests <= BigInt(quotaRequestsMax)) return Number(requests);
-  const problem = `requests must be from 1 to ${quotaRequestsMax}.`;
-  throw fail("INVALID_ARGUMENT", { param: "requests", problem });
 }
 
 function memberMethods({ clock, members, teams, changeSecurityState }: TeamServiceParts) {

@@ -101,7 +101,7 @@ test("the quota is taken with the minute's limit, and past it a request is refus
     expect(await ask()).toMatchObject({ kind: "admitted", quotas: [{ subject: "team" }] });
     expect(left()).toEqual([rest, rest + 3]);
   }
-  const exceeded = { subject: "team", state: { limit: 3, used: 3, left: 0 } };
+  const exceeded = { state: { subject: "team", limit: 3, used: 3, left: 0 } };
   expect(await ask()).toMatchObject({ kind: "quota_exceeded", exceeded, rate: { remaining: 3 } });
   expect(left()).toEqual([0, 3]);
 });
@@ -166,7 +166,7 @@ test("a cost of 0 neither takes nor asks the store, and tells the quota once it 
   expect(await ask(0)).toMatchObject({ kind: "admitted", quotas: [] });
   expect(world.claims).toBe(0);
   await ask();
-  expect(await ask(0)).toMatchObject({ kind: "admitted", quotas: [{ state: { used: 1, left: 0 } }] });
+  expect(await ask(0)).toMatchObject({ kind: "admitted", quotas: [{ used: 1, left: 0 }] });
   expect([world.claims, world.used]).toEqual([1, ["k1"]]);
 });
 
@@ -185,15 +185,15 @@ test("where the key's quota refuses, the team's gets its cost back, and the answ
   world.verdict = keyWithQuota(3);
   expect(await ask(2)).toMatchObject({
     quotas: [
-      { subject: "team", state: { period: "day", left: 8 } },
-      { subject: "key", state: { period: "month", left: 1 } },
+      { subject: "team", period: "day", left: 8 },
+      { subject: "key", period: "month", left: 1 },
     ],
   });
-  expect(await ask(2)).toMatchObject({ kind: "quota_exceeded", exceeded: { subject: "key" } });
+  expect(await ask(2)).toMatchObject({ kind: "quota_exceeded", exceeded: { state: { subject: "key" } } });
   expect(left()).toEqual([8, 4]);
   expect(await ask(1)).toMatchObject({ kind: "admitted" });
   world.verdict = valid;
-  expect(await ask(3)).toMatchObject({ kind: "admitted", quotas: [{ state: { left: 4 } }] });
+  expect(await ask(3)).toMatchObject({ kind: "admitted", quotas: [{ left: 4 }] });
 });
 
 test("a cost over the minute's limit is refused by its field, and takes nothing of the quota", async () => {

@@ -121,8 +121,8 @@ export const mutants: readonly Mutant[] = [
   {
     fault: "Retry-After is rounded down",
     file: "src/limit/rate-limit-headers.ts",
-    text: '"Retry-After", String(Math.ceil(',
-    by: '"Retry-After", String(Math.floor(',
+    text: "String(Math.ceil(strict.retryAfterMs / 1000))",
+    by: "String(Math.floor(strict.retryAfterMs / 1000))",
     test: "test/limit/rate-limit-headers.test.ts",
   },
   {

@@ -120,7 +120,15 @@ test("whatever the time of the refusal, Retry-After is 1 to 60 and waiting for i
 });
 
 const resetTimeMs = Date.UTC(2027, 2, 1);
-const february = { period: "month", limit: 100, granted: 20, used: 111, left: 9, resetTimeMs } as const;
+const february = {
+  subject: "team",
+  period: "month",
+  limit: 100,
+  granted: 20,
+  used: 111,
+  left: 9,
+  resetTimeMs,
+} as const;
 const reportAt = (unixMs: number, report: Partial<RateReport>) => {
   const decision = { accepted: true, limit: 60, remaining: 3, resetUnixMs: unixMs, retryAfterMs: 0 };
   const headers = rateReportHeaders(
@@ -132,6 +140,7 @@ const reportAt = (unixMs: number, report: Partial<RateReport>) => {
 
 test("quotas stand in the fields of the draft, with the true end and length of their period", () => {
   const day = {
+    subject: "key",
     period: "day",
     limit: 5,
     granted: 0,
@@ -139,11 +148,7 @@ test("quotas stand in the fields of the draft, with the true end and length of t
     left: 4,
     resetTimeMs: Date.UTC(2027, 1, 28),
   } as const;
-  const quotas = [
-    { subject: "team", state: february },
-    { subject: "key", state: day },
-  ] as const;
-  const headers = reportAt(Date.UTC(2027, 1, 27, 23, 59, 59), { quotas });
+  const headers = reportAt(Date.UTC(2027, 1, 27, 23, 59, 59), { quotas: [february, day] });
   expect(headers).toEqual({
     "RateLimit-Limit": "60",
     "RateLimit-Remaining": "3",
@@ -154,9 +159,9 @@ test("quotas stand in the fields of the draft, with the true end and length of t
 });
 
 test("the other fields describe the quota that refuses, and no wait is told in milliseconds", () => {
-  const quota = { subject: "team", state: { ...february, used: 120, left: 0 } } as const;
-  const exceeded = { ...quota, retryAfterMs: 9_001 };
-  expect(reportAt(Date.UTC(2027, 1, 1), { quotas: [quota], exceeded })).toEqual({
+  const state = { ...february, used: 120, left: 0 };
+  const exceeded = { state, retryAfterMs: 9_001 };
+  expect(reportAt(Date.UTC(2027, 1, 1), { quotas: [state], exceeded })).toEqual({
     "RateLimit-Limit": "120",
     "RateLimit-Remaining": "0",
     "RateLimit-Reset": String(resetTimeMs / 1_000),

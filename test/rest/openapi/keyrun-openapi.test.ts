@@ -268,6 +268,7 @@ describe.each(runReasons)("%s", (reason) => {
     const decision = { limit: 60, remaining: 3, resetUnixMs: 60_000, retryAfterMs: 6_120 };
     const accepted = reason !== "RATE_LIMIT_EXCEEDED";
     const state = {
+      subject: "team",
       limit: 9,
       period: "month",
       used: 9,
@@ -275,12 +276,11 @@ describe.each(runReasons)("%s", (reason) => {
       left: 0,
       resetTimeMs: 2_678_400_000,
     } as const;
-    const quota = { subject: "team", state } as const;
-    const exceeded = reason === "QUOTA_EXCEEDED" ? { ...quota, retryAfterMs: 86_400_000 } : undefined;
+    const exceeded = reason === "QUOTA_EXCEEDED" ? { state, retryAfterMs: 86_400_000 } : undefined;
     const report = {
       policy: "team",
       decision: { ...decision, accepted },
-      quotas: [quota],
+      quotas: [state],
       exceeded,
     } as const;
     const rateHeaders = early ? [] : rateReportHeaders(report, { unixMs: () => 1_000, monotonicMs: () => 0 });
