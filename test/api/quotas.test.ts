@@ -1,9 +1,10 @@
+import { createClient } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
+import { KeyService, VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import { QuotaPeriod } from "#gen/keyrun/v1/quota_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import type { CallerMaker } from "../harness/callers.ts";
-import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { type IssuedKey, type Keyrun, startKeyrun, tokenTransports } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { storeOfTier } from "../harness/mongo-databases.ts";
 import { restCaller } from "../harness/rest-caller.ts";
@@ -141,20 +142,24 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
     ]);
   });
 
-  test("VerifyKey takes its cost whole or not at all, and a grant lets it pass once", async () => {
-    const { value, teamId } = await keyOn(Plan.FREE);
-    const verify = async (cost: number) => await keyrun.keys.verifyKey({ value, cost });
-    expect(await verify(2)).toMatchObject({ verdict: Verdict.VALID, quota: { limit: 3n, used: 2n } });
-    expect(await verify(2)).toMatchObject({ verdict: Verdict.QUOTA_EXCEEDED, quota: { used: 3n } });
-    const grant = { teamId, requests: 1n, requestId: "8d5f3b1e-6c0a-4b7e-9d2f-1a3c5e7f9b0d" };
-    for (let n = 0; n < 2; n += 1) {
-      const { quota } = await keyrun.teams.grantRequests(grant);
-      expect(quota).toMatchObject({ limit: 3n, granted: 1n, period: QuotaPeriod.DAY });
-    }
-    expect((await verify(2)).verdict).toBe(Verdict.VALID);
-    expect((await verify(1)).verdict).toBe(Verdict.QUOTA_EXCEEDED);
-    expect((await verify(0)).verdict).toBe(Verdict.VALID);
-  });
+  test.each(Object.entries(tokenTransports))(
+    "VerifyKey over %s takes its cost whole or not at all, and a grant lets it pass once",
+    async (_, open) => {
+      const { value, teamId } = await keyOn(Plan.FREE);
+      const client = createClient(KeyService, open(keyrun.internalUrl, keyrun.serviceToken));
+      const verify = async (cost: number) => await client.verifyKey({ value, cost });
+      expect(await verify(2)).toMatchObject({ verdict: Verdict.VALID, quota: { limit: 3n, used: 2n } });
+      expect(await verify(2)).toMatchObject({ verdict: Verdict.QUOTA_EXCEEDED, quota: { used: 3n } });
+      const grant = { teamId, requests: 1n, requestId: "8d5f3b1e-6c0a-4b7e-9d2f-1a3c5e7f9b0d" };
+      for (let n = 0; n < 2; n += 1) {
+        const { quota } = await keyrun.teams.grantRequests(grant);
+        expect(quota).toMatchObject({ limit: 3n, granted: 1n, period: QuotaPeriod.DAY });
+      }
+      expect((await verify(2)).verdict).toBe(Verdict.VALID);
+      expect((await verify(1)).verdict).toBe(Verdict.QUOTA_EXCEEDED);
+      expect((await verify(0)).verdict).toBe(Verdict.VALID);
+    },
+  );
 
   test("a repeat with its Idempotency-Key counts as it does for the limit, and so does a look at a run", async () => {
     const { value } = await keyOn(Plan.FREE);

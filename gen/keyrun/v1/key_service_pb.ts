@@ -852,8 +852,8 @@ export type VerifyKeyResponse = Message<"keyrun.v1.VerifyKeyResponse"> & {
 
   /**
    * Output only. The quota after this call: the team's or the key's own, the one with
-   * fewer left. It is absent if neither has one, or if the verdict is INVALID, REVOKED
-   * or EXPIRED.
+   * fewer left. It is absent if neither has one, if nothing was taken and the answering
+   * instance knows none yet, or if the verdict is INVALID, REVOKED or EXPIRED.
    *
    * @generated from field: keyrun.v1.Quota quota = 6;
    */
@@ -907,8 +907,8 @@ export type VerifyKeyResponseJson = {
 
   /**
    * Output only. The quota after this call: the team's or the key's own, the one with
-   * fewer left. It is absent if neither has one, or if the verdict is INVALID, REVOKED
-   * or EXPIRED.
+   * fewer left. It is absent if neither has one, if nothing was taken and the answering
+   * instance knows none yet, or if the verdict is INVALID, REVOKED or EXPIRED.
    *
    * @generated from field: keyrun.v1.Quota quota = 6;
    */
@@ -1559,7 +1559,8 @@ export type KeyUsage = Message<"keyrun.v1.KeyUsage"> & {
   acceptedCounts: bigint[];
 
   /**
-   * Output only. The numbers of requests that a limit refused. Example: 3.
+   * Output only. The numbers of requests that a limit or a quota refused.
+   * Example: 3.
    *
    * @generated from field: repeated int64 limited_counts = 3;
    */
@@ -1594,7 +1595,8 @@ export type KeyUsageJson = {
   acceptedCounts?: string[];
 
   /**
-   * Output only. The numbers of requests that a limit refused. Example: 3.
+   * Output only. The numbers of requests that a limit or a quota refused.
+   * Example: 3.
    *
    * @generated from field: repeated int64 limited_counts = 3;
    */
@@ -1636,7 +1638,8 @@ export type UsagePoint = Message<"keyrun.v1.UsagePoint"> & {
   acceptedCount: bigint;
 
   /**
-   * Output only. The number of requests that a limit refused. Example: 3.
+   * Output only. The number of requests that a limit or a quota refused.
+   * Example: 3.
    *
    * @generated from field: int64 limited_count = 3;
    */
@@ -1681,7 +1684,8 @@ export type UsagePointJson = {
   acceptedCount?: string;
 
   /**
-   * Output only. The number of requests that a limit refused. Example: 3.
+   * Output only. The number of requests that a limit or a quota refused.
+   * Example: 3.
    *
    * @generated from field: int64 limited_count = 3;
    */
