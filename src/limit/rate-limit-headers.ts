@@ -4,7 +4,7 @@ import type { RateLimitSchema } from "#gen/keyrun/v1/rate_limit_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import { type KeyEnd, keyEndHeaders } from "../http/headers.ts";
-import { periodOf, type QuotaExceeded, type QuotaState } from "../quota/quota.ts";
+import type { QuotaExceeded, QuotaState } from "../quota/quota.ts";
 import { type LimitDecision, stricterLimit } from "./limit-decision.ts";
 
 /**
@@ -81,9 +81,9 @@ function addQuotas(headers: string[], quotas: readonly QuotaState[], nowUnixMs: 
   for (const state of quotas) {
     const name = `"${state.subject}-${state.period}"`;
     const resetAfterS = Math.ceil(Math.max(state.resetTimeMs - nowUnixMs, 0) / 1_000);
-    const { startMs, endMs } = periodOf(state.period, state.resetTimeMs - 1);
+    const periodS = (state.resetTimeMs - state.startTimeMs) / 1_000;
     headers[at.left] += `, ${name};r=${state.left};t=${resetAfterS}`;
-    headers[at.policy] += `, ${name};q=${state.limit + state.granted};w=${(endMs - startMs) / 1_000}`;
+    headers[at.policy] += `, ${name};q=${state.limit + state.granted};w=${periodS}`;
   }
 }
 

@@ -221,7 +221,7 @@ export class Holding {
     const { requests: limit, period } = this.subject.limit;
     const { claimed: used = 0, granted = 0 } = this.#seen ?? {};
     const left = this.#leftInStore() + this.stock.left;
-    const subject = subjectOf(this.subject);
-    return { subject, limit, period, used, granted, left, resetTimeMs: this.period.endMs };
+    const [subject, { startMs: startTimeMs, endMs: resetTimeMs }] = [subjectOf(this.subject), this.period];
+    return { subject, limit, period, used, granted, left, startTimeMs, resetTimeMs };
   }
 }

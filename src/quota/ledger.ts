@@ -159,8 +159,8 @@ export function createLedger(parts: LedgerParts) {
   function stateFrom(subject: QuotaSubject, { claimed: used, granted }: QuotaRecord): QuotaState {
     const { requests: limit, period } = subject.limit;
     const left = Math.max(0, limit + granted - used) + (find(subject)?.stock.left ?? 0);
-    const resetTimeMs = periodNow(period).endMs;
-    return { subject: subjectOf(subject), limit, period, used, granted, left, resetTimeMs };
+    const { startMs: startTimeMs, endMs: resetTimeMs } = periodNow(period);
+    return { subject: subjectOf(subject), limit, period, used, granted, left, startTimeMs, resetTimeMs };
   }
 
   const quotas: Quotas = {

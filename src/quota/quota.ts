@@ -30,6 +30,7 @@ export interface QuotaState {
   readonly granted: number;
   /** What this instance could still admit, as far as it knows: 0 or more. */
   readonly left: number;
+  readonly startTimeMs: number;
   /** When the next period begins. */
   readonly resetTimeMs: number;
 }

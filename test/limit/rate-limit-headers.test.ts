@@ -127,6 +127,7 @@ const february = {
   granted: 20,
   used: 111,
   left: 9,
+  startTimeMs: Date.UTC(2027, 1, 1),
   resetTimeMs,
 } as const;
 const reportAt = (unixMs: number, report: Partial<RateReport>) => {
@@ -146,6 +147,7 @@ test("quotas stand in the fields of the draft, with the true end and length of t
     granted: 0,
     used: 1,
     left: 4,
+    startTimeMs: Date.UTC(2027, 1, 27),
     resetTimeMs: Date.UTC(2027, 1, 28),
   } as const;
   const headers = reportAt(Date.UTC(2027, 1, 27, 23, 59, 59), { quotas: [february, day] });

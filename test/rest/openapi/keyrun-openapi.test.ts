@@ -274,6 +274,7 @@ describe.each(runReasons)("%s", (reason) => {
       used: 9,
       granted: 1,
       left: 0,
+      startTimeMs: 0,
       resetTimeMs: 2_678_400_000,
     } as const;
     const exceeded = reason === "QUOTA_EXCEEDED" ? { state, retryAfterMs: 86_400_000 } : undefined;
