@@ -59,9 +59,14 @@ export function addTeamCommands(program: Command, terminal: Terminal): void {
     .argument("<team_id>", "the team")
     .argument("<requests>", "how many more requests")
     .option("--request-id <uuid>", "grants once, however often the command is repeated with it")
-    .action((teamId: string, requests: string, options: GrantOptions) =>
-      grant(terminal, { teamId, requests: readRequests(requests, "<requests>") }, options),
-    );
+    .action(async (teamId: string, text: string, options: JsonOption & { requestId?: string }) => {
+      const { requestId = "" } = options;
+      const requests = readRequests(text, "<requests>");
+      const message = await (await terminal.server()).teams.grantRequests({ teamId, requests, requestId });
+      await answer(terminal, options, message, () =>
+        terminal.print(`The quota of team ${teamId} is ${quotaWords(message.quota ?? {})}.`),
+      );
+    });
 
   const deletion = rpcCommand(teams, "delete", {
     does: "Delete a team for ever. A team with active keys, or that an app is limited to, stays.",
@@ -113,22 +118,6 @@ async function setPlan(
   const message = await teams.updateTeam({ team, updateMask: "plan" });
   await answer(terminal, options, message, () =>
     terminal.print(`Team ${teamId} is on the plan ${plan} now.`),
-  );
-}
-
-interface GrantOptions extends JsonOption {
-  requestId?: string;
-}
-
-async function grant(
-  terminal: Terminal,
-  given: { readonly teamId: string; readonly requests: string },
-  options: GrantOptions,
-): Promise<void> {
-  const { teams } = await terminal.server();
-  const message = await teams.grantRequests({ ...given, requestId: options.requestId ?? "" });
-  await answer(terminal, options, message, () =>
-    terminal.print(`The quota of team ${given.teamId} is ${quotaWords(message.quota ?? {})}.`),
   );
 }
 
