@@ -122,6 +122,16 @@ describeFleet("here")("quotas in a fleet", () => {
     expect(first + (await spendAll(members, [value]))).toBe(40);
   });
 
+  test("a smaller plan holds with the answer on every instance, whatever they hold by the larger one", async () => {
+    const { teamId, value } = await newKey(Plan.ENTERPRISE);
+    for (const each of [one!, other!]) expect(await admitted(each, value, 95)).toBe(95);
+    await one!.teams.updateTeam({ team: { id: teamId, plan: Plan.TEAM }, updateMask: { paths: ["plan"] } });
+    const atOnce = await Promise.all([one!, other!].map((each) => admitted(each, value, 15)));
+    const first = atOnce.reduce((sum, count) => sum + count, 0);
+    expect(first).toBeLessThanOrEqual(10);
+    expect(first + (await spendAll([one!, other!], [value]))).toBe(10);
+  });
+
   test("a team that has the id of a deleted one begins anew, whatever instances held of the quota", async () => {
     const { teamId, id: keyId, value } = await newKey(Plan.TEAM);
     for (const each of [one!, other!]) expect(await admitted(each, value, 5)).toBe(5);

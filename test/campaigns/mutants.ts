@@ -119,6 +119,27 @@ export const mutants: readonly Mutant[] = [
     test: "test/limit/key-limits.test.ts",
   },
   {
+    fault: "a grant that is repeated counts again",
+    file: "src/quota/quota-store.ts",
+    text: "  if (grantIds.includes(requestId)) return record;\n",
+    by: "",
+    test: "test/quota/ledger.test.ts",
+  },
+  {
+    fault: "a lowered quota leaves what was claimed by the higher one",
+    file: "src/quota/holding.ts",
+    text: "    if (change < 0) this.void();\n",
+    by: "",
+    test: "test/quota/ledger.test.ts",
+  },
+  {
+    fault: "a clean stop gives back nothing of a quota",
+    file: "src/quota/ledger.ts",
+    text: "      voidAll(() => true);\n",
+    by: "",
+    test: "test/quota/ledger.test.ts",
+  },
+  {
     fault: "Retry-After is rounded down",
     file: "src/limit/rate-limit-headers.ts",
     text: "String(Math.ceil(strict.retryAfterMs / 1000))",
