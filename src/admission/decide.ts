@@ -96,22 +96,22 @@ async function spend(
     const rate = limiter.peek(team.id, limit, key);
     return decided(parts, verdict, team, { rate, cost, subjects, exceeded: quota });
   }
-  let decision: Decided | undefined;
+  let rate: LimitDecision;
+  let now: KeyVerdict = verdict;
+  let isAdmitted = false;
   try {
     const spent = limiter.spend(team.id, limit, cost, key);
-    if (!(spent instanceof Promise)) {
-      decision = decided(parts, verdict, team, { rate: spent, cost, subjects });
-      return decision;
-    }
-    const rate = await spent;
-    // Another process has counted, and the key may have ended meanwhile.
-    const again = verifier.peek(value) ?? (await verifier.load(value, question, question.guard));
-    requireLease(parts);
-    decision = again.kind === "valid" ? decided(parts, again, team, { rate, cost, subjects }) : again;
-    return decision;
+    if (spent instanceof Promise) {
+      rate = await spent;
+      // Another process has counted, and the key may have ended meanwhile.
+      now = verifier.peek(value) ?? (await verifier.load(value, question, question.guard));
+      requireLease(parts);
+    } else rate = spent;
+    isAdmitted = now.kind === "valid" && rate.accepted;
   } finally {
-    if (decision?.kind !== "admitted") quota?.release();
+    if (!isAdmitted) quota?.release();
   }
+  return now.kind === "valid" ? decided(parts, now, team, { rate, cost, subjects }) : now;
 }
 
 /** The quotas that count the key's requests, that of its team first. */

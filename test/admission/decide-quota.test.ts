@@ -109,12 +109,14 @@ test("the quota is taken with the minute's limit, and past it a request is refus
 test("what the minute's limit refuses gives its reservation back, here and where another process counts", async () => {
   const { ask, left } = await setUp();
   for (let n = 0; n < 6; n += 1) await ask();
-  for (let n = 0; n < 9; n += 1) expect(await ask()).toMatchObject({ kind: "limited" });
+  // The answer to it tells what is left without it.
+  for (let n = 0; n < 9; n += 1)
+    expect(await ask()).toMatchObject({ kind: "limited", quotas: [{ left: 4 }] });
   expect(left()).toEqual([4, 0]);
   const { limiter, answer } = sharedLimiter();
   const shared = await setUp({ limiter });
   answer.resolve({ ...rate, accepted: false });
-  expect(await shared.ask(3)).toMatchObject({ kind: "limited" });
+  expect(await shared.ask(3)).toMatchObject({ kind: "limited", quotas: [{ left: 10 }] });
   expect(shared.left()[0]).toBe(10);
 });
 
