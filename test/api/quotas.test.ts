@@ -188,6 +188,25 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
     expect(await reasons(3)).toEqual(["ok", "QUOTA_EXCEEDED", "QUOTA_EXCEEDED"]);
   });
 
+  test("another plan leaves used what is used of the same period, and the other period begins with nothing", async () => {
+    const { value, teamId } = await keyOn(Plan.FREE);
+    const move = (plan: Plan) =>
+      keyrun.teams.updateTeam({ team: { id: teamId, plan }, updateMask: { paths: ["plan"] } });
+    const left = async () => {
+      const { headers } = await run(value);
+      const { "team-day": day, "team-month": month } = listed(headers, "ratelimit");
+      return { day: day?.[0], month: month?.[0] };
+    };
+    expect(await left()).toEqual({ day: 2 });
+    await move(Plan.TEAM);
+    expect(await left()).toEqual({ day: 1 });
+    await move(Plan.PRO);
+    expect(await left()).toEqual({ month: 1 });
+    await move(Plan.FREE);
+    expect(await left()).toEqual({ day: 0 });
+    expect((await run(value)).details?.[0]).toMatchObject({ reason: "QUOTA_EXCEEDED" });
+  });
+
   test("a rotation gives a key no request more", async () => {
     const quota = { requests: 2n, period: QuotaPeriod.MONTH };
     const { id: keyId, teamId, value } = await keyOn(Plan.FREE, { quota });
