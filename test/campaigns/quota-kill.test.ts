@@ -1,6 +1,6 @@
-import { randomInt, randomUUID } from "node:crypto";
+import { randomBytes, randomInt, randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
-import { expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import type { Quota } from "#gen/keyrun/v1/quota_pb.ts";
 import { campaignSize, figures } from "../harness/campaigns.ts";
 import { closedAtEnd } from "../harness/closed-at-end.ts";
@@ -15,6 +15,7 @@ import {
   type Running,
   type Writer,
 } from "../harness/kills.ts";
+import { createMongoDatabases } from "../harness/mongo-databases.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 import { until } from "../harness/until.ts";
 
@@ -42,14 +43,27 @@ test(
   () => killAndCount(inFolder(settings), kills),
 );
 
-describeFleet("processes")("three instances that share a quota", () => {
+describeFleet("processes")("instances on MongoDB", () => {
+  const databases = createMongoDatabases();
+  afterAll(databases.drop);
+
+  const killsAlone = Math.ceil(0.3 * kills);
+  test(`the same of kill -9 of one that is alone there, without Redis, ${killsAlone} times over`, {
+    timeout: 180_000 + killsAlone * 60_000,
+  }, () => {
+    const secret = randomBytes(32).toString("hex");
+    const uri = databases.createUri();
+    const place = inFolder({ ...settings, KEYRUN_MONGODB_URI: uri, KEYRUN_SECRET: secret });
+    return killAndCount({ ...place, store: "MongoDB" }, killsAlone);
+  });
+
   test(
-    `the same of kill -9 of one of them, ${kills} times over`,
+    `the same of kill -9 of one of three that share a quota, ${kills} times over`,
     { timeout: 180_000 + kills * 60_000 },
     async () => killAndCount(await inFleet(3, settings), kills),
   );
 
-  test("clean stops in the middle of it lose nothing, and every request of it is admitted", {
+  test("clean stops of three lose nothing, and every request of it is admitted", {
     timeout: 240_000,
   }, async () => {
     const fleet = await startFleet({ in: "processes", settings });
