@@ -44,7 +44,7 @@ export async function restore(
     terminal.print(`${ends} revoked or given an end since the backup, and stay so.`);
   } else {
     terminal.note(
-      `What was revoked since the backup is not known (${done.unknown}), and works again. Revoke those keys again: the log names them, as \`a key was revoked\`.`,
+      `What was revoked since the backup is not known (${done.unknown}), and works again, and what was used of quotas since can be used again. Revoke those keys again: the log names them, as \`a key was revoked\`.`,
     );
   }
   if (done.replaced !== undefined) terminal.print(`What was there before is in ${done.replaced}.`);

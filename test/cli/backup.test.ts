@@ -174,7 +174,7 @@ test("over a damaged store it says that nothing is known of what was revoked sin
   writeFileSync(join(dataDir, "keyrun.db-wal"), "of another");
   const { code, stderr } = await command("restore", join(backups, "b"));
   expect(stderr).toMatch(
-    /revoked since the backup is not known \(.*\), and works again\. Revoke those keys again/,
+    /revoked since the backup is not known \(.*\), and works again, and what was used of quotas since can be used again\. Revoke those keys again/,
   );
   expect(code).toBe(0);
   expect(await (await start()).statusOf(value)).toBe(200);
