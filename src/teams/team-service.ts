@@ -15,7 +15,7 @@ import { quotaMessage, readRequests } from "../quota/quota-message.ts";
 import { fail } from "../refusal/refusal.ts";
 import { type PlanName, planNames, type QuotaLimit } from "../settings/config.ts";
 import { createDeleteTeam, type DeleteTeamParts } from "./delete-team.ts";
-import { noSuchTeam, requireTeam, whileTeamsStay } from "./find-team.ts";
+import { noSuchTeam, requireLasting, requireTeam, whileTeamsStay } from "./find-team.ts";
 import type { MemberRecord, PreviewStore, TeamRecord } from "./team-store.ts";
 
 /** `keyrun.v1.TeamService`: teams, their members, their limit, and who has preview access. */
@@ -96,7 +96,7 @@ function teamMethods(parts: TeamServiceParts) {
       };
     },
     async grantRequests(request) {
-      const team = await requireTeam(teams, request.teamId);
+      const team = await requireLasting(teams, request.teamId);
       const requests = readRequests(request.requests, "requests");
       const requestId = readRequestId(request.requestId) ?? parts.newRequestId();
       const quota = quotaSubjectOf(parts, team);

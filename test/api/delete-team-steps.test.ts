@@ -103,7 +103,7 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
     );
 
     test.each(deletion.slice(1).map((name, n) => [name, n + 1] as const))(
-      "refuses a member and an app for the team before the step %s",
+      "refuses a member, an app and more requests for the team before the step %s",
       async (_name, n) => {
         const teamId = await keyrun.newTeam();
         const app = { id: `for-${teamId}`, backend: echo };
@@ -118,12 +118,13 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
             await outcomeOf(keyrun.teams.addMember({ teamId, email: "ada@example.com" })),
             await outcomeOf(keyrun.apps.createApp({ app: { ...app, teamIds: [teamId] } })),
             await outcomeOf(keyrun.apps.updateApp(change)),
+            await outcomeOf(keyrun.teams.grantRequests({ teamId, requests: 1n })),
             await outcomeOf(keyrun.teams.createTeam({ team: { id: teamId } })),
           );
         });
         expect(await deleteTeam(teamId)).toBe("ok");
         steps.reset();
-        expect(outcomes).toEqual(["TEAM_ENDING", "TEAM_ENDING", "TEAM_ENDING", "TEAM_EXISTS"]);
+        expect(outcomes).toEqual([...Array(4).fill("TEAM_ENDING"), "TEAM_EXISTS"]);
         expect(await outcomeOf(keyrun.apps.getApp({ appId: app.id }))).toBe("APP_NOT_FOUND");
         await expectNothingLeft(teamId);
       },
