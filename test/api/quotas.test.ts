@@ -188,6 +188,21 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
     expect(await reasons(3)).toEqual(["ok", "QUOTA_EXCEEDED", "QUOTA_EXCEEDED"]);
   });
 
+  test("a crowd at the end of two quotas gets exactly what there is, and all others are refused by a quota", async () => {
+    const quota = { requests: 30n, period: QuotaPeriod.DAY };
+    const { value, teamId } = await keyOn(Plan.PRO, { quota });
+    await keyrun.teams.grantRequests({ teamId, requests: 40n });
+    const other = await keyrun.newKey(teamId);
+    const crowd = async (key: string, size: number) => {
+      const answers = await Promise.all(Array.from({ length: size }, () => run(key)));
+      const refused = answers.flatMap(({ details }) => details?.slice(0, 1) ?? []);
+      for (const info of refused) expect(info).toMatchObject({ reason: "QUOTA_EXCEEDED" });
+      return size - refused.length;
+    };
+    expect(await crowd(value, 100)).toBe(30);
+    expect(await crowd(other.value, 50)).toBe(2 + 40 - 30);
+  });
+
   test("another plan leaves used what is used of the same period, and the other period begins with nothing", async () => {
     const { value, teamId } = await keyOn(Plan.FREE);
     const move = (plan: Plan) =>
