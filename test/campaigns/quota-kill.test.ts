@@ -30,8 +30,8 @@ const refusalsOfKill = 40;
 /** Callers of one instance. */
 const lanes = 4;
 /** What is granted before each kill, and the part of what is left that is asked for before it. */
-const given = [0, 1_500, 40, 300, 1] as const;
-const shares = [0.3, 0.7, 2, 0.9] as const;
+const given = [0, 40, 1_500, 300, 1] as const;
+const shares = [0.5, 2, 0.7, 0.9] as const;
 /** Granted while the kill comes, so that some answers are lost. */
 const grants = { most: 6, requests: 7 } as const;
 
@@ -95,7 +95,7 @@ describeFleet("processes")("instances on MongoDB", () => {
 async function killAndCount(place: KilledPlace, cycles: number): Promise<void> {
   const writer = quotaWriter();
   await killAndCheck(place, writer, cycles);
-  expect(writer.figures().admitted).toBeGreaterThan(limit);
+  expect(writer.figures().admitted).toBeGreaterThan(0.9 * limit);
   expect(writer.figures()["refused by the quota"]).toBeGreaterThan(refusalsOfKill);
 }
 
