@@ -29,6 +29,8 @@ interface Asked {
   readonly claim?: QuotaClaim;
   readonly stock: Stock;
   readonly waiting?: Waiting | undefined;
+  /** The answer may tell of the record as it was before a grant. */
+  isOutdated?: boolean;
 }
 
 /** Who serves the store. */
@@ -81,6 +83,7 @@ export class Holding {
   /** All that is held goes back, and what is known of the record counts no more. */
   void(): void {
     this.#seen = undefined;
+    this.#exhaustedUntilMs = Number.NEGATIVE_INFINITY;
     if (this.#owner === undefined) return;
     this.#voided ??= this.stock;
     this.stock = { left: 0 };
@@ -100,9 +103,8 @@ export class Holding {
 
   /** Whether the next block should be claimed now, so that nobody has to wait for it. */
   runsOut(nowMs: number): boolean {
-    return (
-      !this.#asked && this.#block > 1 && this.stock.left < this.#block / 2 && nowMs >= this.#failedUntilMs
-    );
+    if (this.#asked || this.#owner === undefined || nowMs < this.#failedUntilMs) return false;
+    return this.#block > 1 && this.stock.left < this.#block / 2;
   }
 
   /** Whether the store has said, a moment ago, that nothing is left. */
@@ -166,8 +168,8 @@ export class Holding {
 
   /** Returns whether it is due again. */
   landed(record: QuotaRecord, nowMs: number): boolean {
-    const { claim, stock, waiting } = this.#answered();
-    this.see(record);
+    const { claim, stock, waiting, isOutdated } = this.#answered();
+    if (!isOutdated) this.#seen = record;
     this.#hasFailed = false;
     if (!claim) {
       this.#voided = undefined;
@@ -200,10 +202,11 @@ export class Holding {
     return asked;
   }
 
-  /** Learns of the record, unless it knows of a newer one. */
-  see(record: QuotaRecord): void {
-    if (this.#seen && this.#seen.version > record.version) return;
-    if (record.granted > (this.#seen?.granted ?? 0)) this.#exhaustedUntilMs = Number.NEGATIVE_INFINITY;
+  /** Learns of the record after a grant, unless it is that of a period before. */
+  granted(record: QuotaRecord): void {
+    if (record.id !== this.place.id) return;
+    if (this.#asked) this.#asked.isOutdated = true;
+    this.#exhaustedUntilMs = Number.NEGATIVE_INFINITY;
     this.#seen = record;
   }
 

@@ -60,7 +60,7 @@ export function createLedger(parts: LedgerParts) {
 
   function placeOf({ id, teamId, limit }: QuotaSubject): QuotaPlace {
     const { id: periodId, startMs } = periodNow(limit.period);
-    return { id: quotaRecordId(id, periodId), teamId, startTimeMs: startMs };
+    return { id: quotaRecordId(id, periodId), teamId, startTimeMs: startMs, version: Math.trunc(unixMs) };
   }
 
   /** That of this period, if there is one, with the present limit. */
@@ -122,7 +122,7 @@ export function createLedger(parts: LedgerParts) {
     for (const each of asked) due.delete(each);
     const begun = asked.flatMap((holding) => {
       const change = holding.begin(clock.monotonicMs());
-      return change ? [{ holding, place: holding.place, change }] : [];
+      return change ? [{ holding, place: { ...holding.place, version: Math.trunc(unixMs) }, change }] : [];
     });
     const answers = await store.change(begun).catch((reason: unknown) => {
       return begun.map(() => ({ status: "rejected", reason }) as const);
@@ -195,7 +195,7 @@ export function createLedger(parts: LedgerParts) {
     },
     async grant(subject, grant) {
       const record = await store.grant(placeOf(subject), grant);
-      find(subject)?.see(record);
+      find(subject)?.granted(record);
       return stateFrom(subject, record);
     },
     *knownTeams() {

@@ -19,13 +19,16 @@ export const quotaRecord = z.strictObject({
   grantIds: z.array(filled).readonly(),
   /** What each instance had not spent as of its last claim. That of one that is gone is spent. */
   holds: z.record(filled, count),
-  /** The number of changes until now. */
+  /**
+   * Greater with each change. It begins with the time at which the record is made: one that was
+   * deleted and is made anew has none of its versions again, for which a late change may wait.
+   */
   version: count,
 });
 export type QuotaRecord = Readonly<z.infer<typeof quotaRecord>>;
 
 /** Which record, and what it is made with where it is missing. */
-export type QuotaPlace = Pick<QuotaRecord, "id" | "teamId" | "startTimeMs">;
+export type QuotaPlace = Pick<QuotaRecord, "id" | "teamId" | "startTimeMs" | "version">;
 
 export function quotaRecordId(subjectId: string, periodId: string): string {
   return `${subjectId}/${periodId}`;
@@ -41,7 +44,7 @@ export function changedQuota(record: QuotaRecord, change: QuotaChange): QuotaRec
 }
 
 export function emptyQuota(place: QuotaPlace): QuotaRecord {
-  return { ...place, claimed: 0, granted: 0, grantIds: [], holds: {}, version: 0 };
+  return { ...place, claimed: 0, granted: 0, grantIds: [], holds: {} };
 }
 
 /** One claim of an instance. */

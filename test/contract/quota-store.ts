@@ -17,7 +17,7 @@ export function quotaStoreContract(name: string, open: OpenStores): void {
     const quotas = () => stores().quotas;
     const newPlace = (): QuotaPlace => {
       const teamId = newPrefix();
-      return { id: `${teamId}/2026-11`, teamId, startTimeMs: month };
+      return { id: `${teamId}/2026-11`, teamId, startTimeMs: month, version: 0 };
     };
     const claimOf = (facts: Partial<QuotaClaim> = {}): QuotaClaim => ({
       ...{ limit: 1_000, wanted: 1, held: 0, blockMax: 100, owner: "i1", isLive: () => true },
