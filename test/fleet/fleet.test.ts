@@ -6,8 +6,8 @@ import { unavailable } from "#src/refusal/refusal.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { memoryControlStore } from "../harness/memory-control-store.ts";
+import { createMachine } from "../harness/simulated-machine.ts";
 import { createVirtualTime } from "../harness/virtual-time.ts";
-import { createMachine } from "./simulation/machine.ts";
 
 const key = (id: string, version = 2): ControlChange => ({ kind: "key", id, version });
 const lapseMs = lapseMsOf(fleetTimes);

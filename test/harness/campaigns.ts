@@ -156,6 +156,12 @@ export const campaigns: readonly Campaign[] = [
     ...{ unit: "schedules", size: 1_000, short: 50 },
   },
   {
+    name: "quota-schedules",
+    attacks: "quotas in a simulated fleet: kills, cuts, clocks that step, plans that change, grants",
+    files: ["test/quota/simulation/seeds.test.ts"],
+    ...{ unit: "schedules", size: 2_000, short: 40 },
+  },
+  {
     name: "idempotency-storm",
     attacks: "one Idempotency-Key from nine callers, two of whom do not wait, through a network that cuts",
     files: ["test/api/repeat-storm.test.ts"],

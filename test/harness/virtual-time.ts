@@ -21,7 +21,8 @@ interface Event extends Scheduled {
   readonly run: () => void;
 }
 
-export function createVirtualTime(): VirtualTime {
+/** `settled` resolves once all is done that an event has begun. */
+export function createVirtualTime(settled = promisesSettled): VirtualTime {
   const heap: Event[] = [];
   let nowMs = 0;
   let orders = 0;
@@ -48,7 +49,7 @@ export function createVirtualTime(): VirtualTime {
 }
 
 /** Node starts the next tick only when no promise is left to settle. */
-function settled(): Promise<void> {
+function promisesSettled(): Promise<void> {
   return new Promise((resolve) => process.nextTick(resolve));
 }
 

@@ -10,10 +10,10 @@ import type { LimitDecision } from "#src/limit/limit-decision.ts";
 import type { PlanName } from "#src/settings/config.ts";
 import type { TeamRecord } from "#src/teams/team-store.ts";
 import type { MemoryControl } from "../../harness/memory-control-store.ts";
-import type { Machine } from "./machine.ts";
+import type { Machine } from "../../harness/simulated-machine.ts";
+import type { CallStore } from "../../harness/store-link.ts";
 import type { Mutant } from "./mutants.ts";
 import type { SimulatedRecord, SimulatedRecords } from "./records.ts";
-import type { CallStore } from "./store-link.ts";
 
 /** The team of all keys of the simulation. */
 const teamId = "demo";

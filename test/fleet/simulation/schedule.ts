@@ -1,7 +1,7 @@
 import { type FleetTimes, fleetTimes, lapseMsOf } from "#src/fleet/lease.ts";
 import { createRandom, type Random } from "../../harness/seeded-random.ts";
+import { createChaos } from "../../harness/store-link.ts";
 import type { Mutant } from "./mutants.ts";
-import type { Legs } from "./store-link.ts";
 import { createWorld, type World } from "./world.ts";
 
 export interface ScheduleResult {
@@ -66,27 +66,6 @@ function ratesOf(random: Random, { clockRateError }: FleetTimes): number[] {
       ? random.pick([1 - clockRateError, 1 + clockRateError])
       : random.between(1 - clockRateError, 1 + clockRateError),
   );
-}
-
-/** What the network does to messages, until `calm`. */
-function createChaos(random: Random, { leaseMs }: FleetTimes) {
-  let isCalm = false;
-  const lossChance = random.pick([0, 0.02, 0.15]);
-  const lateChance = random.pick([0, 0.03, 0.1]);
-  const nudgeLoss = random.pick([0, 0.2, 1]);
-  const delay = () =>
-    !isCalm && random.chance(lateChance) ? random.between(8, leaseMs * 1.2) : random.between(0.2, 8);
-  const legMs = () => (!isCalm && random.chance(lossChance) ? undefined : delay());
-  return {
-    calm() {
-      isCalm = true;
-    },
-    legsOf(): Legs {
-      const isRepeated = !isCalm && random.chance(0.02);
-      return { requestMs: legMs(), answerMs: legMs(), ...(isRepeated && { againMs: delay() }) };
-    },
-    nudgeMs: () => (!isCalm && random.chance(nudgeLoss) ? undefined : delay()),
-  };
 }
 
 function indexes({ size }: World): number[] {

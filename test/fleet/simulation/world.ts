@@ -1,11 +1,11 @@
 import type { FleetTimes } from "#src/fleet/lease.ts";
 import { createMemoryControl } from "../../harness/memory-control-store.ts";
+import { createMachine } from "../../harness/simulated-machine.ts";
+import { createStoreLink, type LegsOf } from "../../harness/store-link.ts";
 import { createVirtualTime } from "../../harness/virtual-time.ts";
 import { type Admitted, type Instance, startInstance } from "./instance.ts";
-import { createMachine } from "./machine.ts";
 import type { Mutant } from "./mutants.ts";
 import { createSimulatedRecords } from "./records.ts";
-import { createStoreLink, type LegsOf } from "./store-link.ts";
 
 export interface WorldOptions {
   readonly times: FleetTimes;

@@ -1,6 +1,7 @@
 import { unavailable } from "#src/refusal/refusal.ts";
-import type { VirtualTime } from "../../harness/virtual-time.ts";
-import type { Machine } from "./machine.ts";
+import type { Random } from "./seeded-random.ts";
+import type { Machine } from "./simulated-machine.ts";
+import type { VirtualTime } from "./virtual-time.ts";
 
 /** How one call of the store fares. A delay of undefined is a message that is lost. */
 export interface Legs {
@@ -50,4 +51,25 @@ export function createStoreLink(parts: {
       time.at(time.now() + requestMs, arrive);
       if (againMs !== undefined) time.at(time.now() + requestMs + againMs, arrive);
     });
+}
+
+/** What the network does to messages, until `calm`. */
+export function createChaos(random: Random, { leaseMs }: { readonly leaseMs: number }) {
+  let isCalm = false;
+  const lossChance = random.pick([0, 0.02, 0.15]);
+  const lateChance = random.pick([0, 0.03, 0.1]);
+  const nudgeLoss = random.pick([0, 0.2, 1]);
+  const delay = () =>
+    !isCalm && random.chance(lateChance) ? random.between(8, leaseMs * 1.2) : random.between(0.2, 8);
+  const legMs = () => (!isCalm && random.chance(lossChance) ? undefined : delay());
+  return {
+    calm() {
+      isCalm = true;
+    },
+    legsOf(): Legs {
+      const isRepeated = !isCalm && random.chance(0.02);
+      return { requestMs: legMs(), answerMs: legMs(), ...(isRepeated && { againMs: delay() }) };
+    },
+    nudgeMs: () => (!isCalm && random.chance(nudgeLoss) ? undefined : delay()),
+  };
 }

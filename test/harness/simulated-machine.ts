@@ -1,5 +1,5 @@
 import type { Clock, Timers } from "#src/base/clock.ts";
-import type { VirtualTime } from "../../harness/virtual-time.ts";
+import type { VirtualTime } from "./virtual-time.ts";
 
 /**
  * A machine with its own clocks, on which one process runs at a time. A stopped process (SIGSTOP)
