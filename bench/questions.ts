@@ -78,6 +78,13 @@ export const questions: readonly Question[] = [
     send: (subject, load) => sendRest("echo", subject, load),
   },
   {
+    name: "quota",
+    title: "A run of echo over REST by a team whose plan has a quota, and by one without",
+    subjects: ["keyrun", "keyrun-quota"],
+    connections: [16],
+    send: (subject, load) => sendRest("echo", subject, load),
+  },
+  {
     name: "guard",
     title: "A guarded request (GET /api/apps/guarded/guard, HTTP/1.1) beside a run of echo",
     subjects: ["keyrun", "keyrun-guard"],
