@@ -17,7 +17,7 @@ export interface RateReport {
   /** The team's quota and the key's, as far as they have one and it is known. */
   readonly quotas?: readonly QuotaState[];
   /** The quota that refuses the request; undefined if none does. */
-  readonly exceeded?: Pick<QuotaExceeded, "state" | "retryAfterMs"> | undefined;
+  readonly exceeded?: QuotaExceeded | undefined;
   /** When the caller's key will end; undefined: it does not expire, or no key is proven. */
   readonly keyEnd?: KeyEnd | undefined;
 }
@@ -91,10 +91,7 @@ function addQuotas(headers: string[], quotas: readonly QuotaState[], nowUnixMs: 
  * The other fields describe the quota that refuses. There is no wait in milliseconds: timers of
  * JavaScript overflow after 24.8 days.
  */
-function describeQuota(
-  headers: string[],
-  { state, retryAfterMs }: NonNullable<RateReport["exceeded"]>,
-): void {
+function describeQuota(headers: string[], { state, retryAfterMs }: QuotaExceeded): void {
   headers[at.limit] = String(state.limit + state.granted);
   headers[at.remaining] = String(state.left);
   headers[at.reset] = String(Math.ceil(state.resetTimeMs / 1_000));

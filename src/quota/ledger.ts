@@ -169,7 +169,7 @@ export function createLedger(parts: LedgerParts) {
       const release = () => {
         for (const each of taken) each.left += cost;
       };
-      for (const [place, subject] of subjects.entries()) {
+      for (const subject of subjects) {
         const holding = findOrAdd(subject);
         const nowMs = clock.monotonicMs();
         if (holding.spend(cost, nowMs)) {
@@ -180,7 +180,7 @@ export function createLedger(parts: LedgerParts) {
         release();
         if (holding.isExhausted(nowMs)) {
           const retryAfterMs = holding.retryAfterMs(unixMs);
-          return { kind: "exceeded", place, state: holding.state(), retryAfterMs };
+          return { kind: "exceeded", state: holding.state(), retryAfterMs };
         }
         const answer = holding.wait(cost);
         ask(holding);

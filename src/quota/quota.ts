@@ -45,8 +45,6 @@ export interface QuotaReserved {
 /** One of the quotas has too little left, and nothing was taken from any. */
 export interface QuotaExceeded {
   readonly kind: "exceeded";
-  /** The place of the quota among those asked. */
-  readonly place: number;
   readonly state: QuotaState;
   /**
    * Until the next period begins, and at most a day; some seconds only, where another instance

@@ -162,7 +162,7 @@ test("quotas stand in the fields of the draft, with the true end and length of t
 
 test("the other fields describe the quota that refuses, and no wait is told in milliseconds", () => {
   const state = { ...february, used: 120, left: 0 };
-  const exceeded = { state, retryAfterMs: 9_001 };
+  const exceeded = { kind: "exceeded", state, retryAfterMs: 9_001 } as const;
   expect(reportAt(Date.UTC(2027, 1, 1), { quotas: [state], exceeded })).toEqual({
     "RateLimit-Limit": "120",
     "RateLimit-Remaining": "0",

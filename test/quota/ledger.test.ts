@@ -116,7 +116,7 @@ test("the quotas of a team and a key are taken together or not at all", async ()
   const key = subjectOf(3, { id: "demo/k1" });
   const both = [subjectOf(10), key];
   for (let n = 0; n < 3; n++) expect((await ask(ledger, both)).kind).toBe("reserved");
-  expect(await ask(ledger, both)).toMatchObject({ kind: "exceeded", place: 1 });
+  expect(await ask(ledger, both)).toMatchObject({ kind: "exceeded", state: { subject: "key" } });
   expect(await admitted(ledger, subjectOf(10), 20)).toBe(7);
   expect((await record())?.claimed).toBe(10);
 });

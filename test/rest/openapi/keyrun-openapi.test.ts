@@ -277,7 +277,10 @@ describe.each(runReasons)("%s", (reason) => {
       startTimeMs: 0,
       resetTimeMs: 2_678_400_000,
     } as const;
-    const exceeded = reason === "QUOTA_EXCEEDED" ? { state, retryAfterMs: 86_400_000 } : undefined;
+    const exceeded =
+      reason === "QUOTA_EXCEEDED"
+        ? ({ kind: "exceeded", state, retryAfterMs: 86_400_000 } as const)
+        : undefined;
     const report = {
       policy: "team",
       decision: { ...decision, accepted },
