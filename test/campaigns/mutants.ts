@@ -161,6 +161,13 @@ export const mutants: readonly Mutant[] = [
     test: "test/quota/ledger.test.ts",
   },
   {
+    fault: "what the limit a minute refuses is spent of the quota",
+    file: "src/admission/decide.ts",
+    text: "if (!isAdmitted) quota?.release();",
+    by: 'if (now.kind !== "valid") quota?.release();',
+    test: "test/admission/decide-quota.test.ts",
+  },
+  {
     fault: "a clean stop gives back nothing of a quota",
     file: "src/quota/ledger.ts",
     text: "      voidAll(() => true);\n",
