@@ -36,6 +36,7 @@ const mixed = [
   "test/deploy/compose-file.test.ts",
   "test/examples/examples.test.ts",
   "test/cli/{audited-commands,connection,doctor}.test.ts",
+  "test/quota/commands.test.ts",
   "test/server/connection/half-closed.test.ts",
   "test/web/try-it/snippet.test.ts",
   "test/run/{resolve-host,kept/several-instances}.test.ts",

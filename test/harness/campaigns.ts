@@ -156,6 +156,12 @@ export const campaigns: readonly Campaign[] = [
     ...{ unit: "schedules", size: 1_000, short: 50 },
   },
   {
+    name: "quota-commands",
+    attacks: "the quotas of three instances on each store against a naive counter",
+    files: ["test/quota/commands.test.ts"],
+    ...{ unit: "commands", size: 1_000_000, short: 41_000 },
+  },
+  {
     name: "quota-schedules",
     attacks: "quotas in a simulated fleet: kills, cuts, clocks that step, plans that change, grants",
     files: ["test/quota/simulation/seeds.test.ts"],
