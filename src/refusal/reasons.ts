@@ -114,7 +114,10 @@ export const reasons = {
   INVALID_ARGUMENT: {
     ...invalid,
     words: "The request is not valid.",
-    ofRun: { param: "text", problem: "text or input is required: a string, which may be empty, or a JSON object." },
+    ofRun: {
+      param: "text",
+      problem: "text or input is required: a string, which may be empty, or a JSON object.",
+    },
   },
   /** The HTTP parser refuses the request before there is a path, so no rate limit is known. */
   MALFORMED_REQUEST: { ...invalid, words: "The request is not valid HTTP.", ofRun: {} },

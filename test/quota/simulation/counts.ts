@@ -39,8 +39,6 @@ const staleMs = 1_010;
 /** No refusal names more where another instance holds requests. */
 const earlyMs = 10_000;
 
-export type Counts = ReturnType<typeof createCounts>;
-
 /**
  * A naive counter, outside of all instances: it sees each request that is admitted, and each effect
  * in the store. It shares no code with what it checks.
