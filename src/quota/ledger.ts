@@ -188,7 +188,12 @@ export function createLedger(parts: LedgerParts) {
       }
       return { kind: "reserved", release };
     },
-    known: (subject) => find(subject)?.known(),
+    known(subject) {
+      // What was reserved a moment ago is of this period. One that is over is forgotten in a second.
+      const found = holdings[subject.limit.period].get(subject.id);
+      found?.limitBy(subject);
+      return found?.known();
+    },
     async state(subject) {
       const place = placeOf(subject);
       return stateFrom(subject, (await store.find(place.id)) ?? emptyQuota(place));

@@ -139,7 +139,7 @@ async function tryTeam(
     } else if (what < (isLarge ? 0.0043 : 0.008)) {
       // All have read the time before it is set back.
       clock.advance(random.pick([900, 3_600_000, 13 * 3_600_000]));
-      for (const each of ledgers) each.quotas.known(subjectOf("team"));
+      for (const each of ledgers) await each.quotas.state(subjectOf("team"));
       naive.used(subjectOf("team"));
       if (random.chance(0.3)) clock.stepWall(-random.whole(40 * 3_600_000));
     } else {
