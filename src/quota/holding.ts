@@ -181,7 +181,8 @@ export class Holding {
     stock.left += given;
     const left = this.#leftInStore();
     this.#block = blockOf(left, claim.blockMax);
-    if (given < claim.wanted && left === 0) this.#exhaustedUntilMs = nowMs + quotaBounds.askAgainMs;
+    if (given < claim.wanted && left === 0 && !this.#voided)
+      this.#exhaustedUntilMs = nowMs + quotaBounds.askAgainMs;
     waiting?.resolve();
     return this.isDue();
   }

@@ -189,7 +189,7 @@ export function createLedger(parts: LedgerParts) {
       return { kind: "reserved", release };
     },
     known(subject) {
-      // What was reserved a moment ago is of this period. One that is over is forgotten in a second.
+      // What was just reserved is of this period. One that is over is forgotten in a second.
       const found = holdings[subject.limit.period].get(subject.id);
       found?.limitBy(subject);
       return found?.known();

@@ -326,3 +326,17 @@ test("a record that was deleted and is made anew has none of its versions again,
   await ask(ledger, [subjectOf(50)]);
   expect((await record())?.version).toBeGreaterThan(version);
 });
+
+test("what was left of a deleted team's quota says nothing of the next one's, also where the answer is late", async () => {
+  const { open, world, store } = await setUp();
+  const [ledger, other] = [open("i1"), open("i2")];
+  await admitted(other, subjectOf(5), 5);
+  const slow = Promise.withResolvers<void>();
+  world.isSlow = slow.promise;
+  const asking = ask(ledger, [subjectOf(5)]);
+  for (let turn = 0; turn < 3; turn++) await new Promise(setImmediate);
+  ledger.dropTeam("demo");
+  await store.deleteOfTeam("demo", 10);
+  slow.resolve();
+  expect((await asking).kind).toBe("reserved");
+});
