@@ -181,8 +181,8 @@ export class Holding {
     stock.left += given;
     const left = this.#leftInStore();
     this.#block = blockOf(left, claim.blockMax);
-    if (given < claim.wanted && left === 0 && !this.#voided)
-      this.#exhaustedUntilMs = nowMs + quotaBounds.askAgainMs;
+    const isExhausted = given < claim.wanted && left === 0 && !this.#voided;
+    this.#exhaustedUntilMs = isExhausted ? nowMs + quotaBounds.askAgainMs : Number.NEGATIVE_INFINITY;
     waiting?.resolve();
     return this.isDue();
   }
