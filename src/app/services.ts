@@ -211,7 +211,11 @@ function wireQuotas({ clock, log, stores, membership }: ServicesParts): Ledger {
   });
   membership.listen({
     apply(changes) {
-      for (const { kind, id } of changes) if (kind === "team") ledger.dropTeam(id);
+      for (const { kind, id } of changes) {
+        if (kind === "team") ledger.dropTeam(id);
+        // Also of one that nobody asks for before the quota is a higher one again.
+        else if (kind === "plan-limits") ledger.dropAll();
+      }
     },
     missed: ledger.dropAll,
   });
