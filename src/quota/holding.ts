@@ -1,6 +1,6 @@
 import { bounds } from "../bounds.ts";
 import { unavailable } from "../refusal/refusal.ts";
-import { type PeriodOfUtc, type QuotaState, type QuotaSubject, subjectOf } from "./quota.ts";
+import { type PeriodOfUtc, type QuotaState, type QuotaSubject, quotaStateOf } from "./quota.ts";
 import {
   blockOf,
   claimQuota,
@@ -222,10 +222,7 @@ export class Holding {
   }
 
   state(): QuotaState {
-    const { requests: limit, period } = this.subject.limit;
-    const { claimed: used = 0, granted = 0 } = this.#seen ?? {};
-    const left = this.#leftInStore() + this.stock.left;
-    const [subject, { startMs: startTimeMs, endMs: resetTimeMs }] = [subjectOf(this.subject), this.period];
-    return { subject, limit, period, used, granted, left, startTimeMs, resetTimeMs };
+    const { claimed = 0, granted = 0 } = this.#seen ?? {};
+    return quotaStateOf(this.subject, this.period, { claimed, granted, held: this.stock.left });
   }
 }

@@ -15,7 +15,7 @@ import {
   type QuotaState,
   type QuotaSubject,
   type Quotas,
-  subjectOf,
+  quotaStateOf,
 } from "./quota.ts";
 import {
   emptyQuota,
@@ -156,11 +156,9 @@ export function createLedger(parts: LedgerParts) {
     while ((await store.deleteBefore(old)) > 0) await setImmediate();
   }
 
-  function stateFrom(subject: QuotaSubject, { claimed: used, granted }: QuotaRecord): QuotaState {
-    const { requests: limit, period } = subject.limit;
-    const left = Math.max(0, limit + granted - used) + (find(subject)?.stock.left ?? 0);
-    const { startMs: startTimeMs, endMs: resetTimeMs } = periodNow(period);
-    return { subject: subjectOf(subject), limit, period, used, granted, left, startTimeMs, resetTimeMs };
+  function stateFrom(subject: QuotaSubject, { claimed, granted }: QuotaRecord): QuotaState {
+    const held = find(subject)?.stock.left ?? 0;
+    return quotaStateOf(subject, periodNow(subject.limit.period), { claimed, granted, held });
   }
 
   const quotas: Quotas = {

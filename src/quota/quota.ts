@@ -71,8 +71,15 @@ export interface Quotas {
   knownTeams(): Iterable<QuotaState>;
 }
 
-export function subjectOf({ id, teamId }: QuotaSubject): QuotaState["subject"] {
-  return id === teamId ? "team" : "key";
+/** The state of a quota of which so many are claimed and granted, and held here. */
+export function quotaStateOf(
+  { id, teamId, limit: { requests: limit, period } }: QuotaSubject,
+  { startMs: startTimeMs, endMs: resetTimeMs }: PeriodOfUtc,
+  { claimed: used, granted, held }: { claimed: number; granted: number; held: number },
+): QuotaState {
+  const subject = id === teamId ? "team" : "key";
+  const left = Math.max(0, limit + granted - used) + held;
+  return { subject, limit, period, used, granted, left, startTimeMs, resetTimeMs };
 }
 
 /** The day or the month of UTC that a time lies in. */

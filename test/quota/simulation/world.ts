@@ -1,6 +1,6 @@
 import { DatabaseSync } from "node:sqlite";
 import { createLedger, type Ledger } from "#src/quota/ledger.ts";
-import { type QuotaExceeded, type QuotaSubject, subjectOf as whose } from "#src/quota/quota.ts";
+import type { QuotaExceeded, QuotaSubject } from "#src/quota/quota.ts";
 import {
   changedQuota,
   emptyQuota,
@@ -310,7 +310,7 @@ export function createWorld(options: WorldOptions) {
       if (answer.kind === "exceeded") {
         // By its key: what was claimed of its team's quota stays for others.
         if (tries > 0) goAway(process, cost);
-        const subject = subjects.find((each) => whose(each) === answer.state.subject)!;
+        const subject = subjects[asked.names.indexOf(answer.state.subject)]!;
         return { kind: "exceeded", id: refuse(process, subject, answer, cost), limit: limitNow(subject) };
       }
       counts.totals.admitted += 1;
