@@ -1,11 +1,11 @@
 import type { Quota } from "../api/messages.ts";
 import { utcTime, utcTimeLanguage } from "../time/utc-format.ts";
-import { quotaState, quotaUsedInWords } from "./quota-words.ts";
+import { quotaSpan, quotaState, quotaUsedInWords } from "./quota-words.ts";
 
 /** The team's quota: how much of it is used, when it begins anew, and a warning near its end. */
 export function QuotaMeter({ quota, stale }: { quota: Quota; stale: boolean }) {
   const { used, total, granted, tone } = quotaState(quota);
-  const span = quota.period === "QUOTA_PERIOD_DAY" ? "day" : "month";
+  const span = quotaSpan(quota.period);
   const resetMs = Date.parse(quota.resetTime ?? "");
   return (
     <div className="quota">

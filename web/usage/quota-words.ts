@@ -11,6 +11,11 @@ export function quotaState(quota: Quota) {
   return { used, total, granted: granted === 0 ? "" : wholeNumber(granted), tone };
 }
 
+/** The span that a quota counts, of UTC. */
+export function quotaSpan(period: Quota["period"]): "day" | "month" {
+  return period === "QUOTA_PERIOD_DAY" ? "day" : "month";
+}
+
 /** "790 of 1,000 used". */
 export function quotaUsedInWords(quota: Quota): string {
   const { used, total } = quotaState(quota);

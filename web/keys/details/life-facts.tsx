@@ -1,5 +1,6 @@
 import type { Key } from "../../api/messages.ts";
 import { rpcs } from "../../api/rpcs.ts";
+import { quotaSpan } from "../../usage/quota-words.ts";
 import { requestCount } from "../../usage/usage-words.ts";
 import { useRpcPages } from "../../use-rpc.ts";
 import { isActive, keysOf } from "../key-pages.ts";
@@ -47,7 +48,7 @@ export function LifeFacts({ apiKey, known, onOther }: LifeFactsProps) {
       )}
       {quota !== undefined && (
         <Fact name="Quota">
-          {requestCount(Number(quota.limit))} a {quota.period === "QUOTA_PERIOD_DAY" ? "day" : "month"} of UTC
+          {requestCount(Number(quota.limit))} a {quotaSpan(quota.period)} of UTC
         </Fact>
       )}
     </>

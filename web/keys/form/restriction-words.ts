@@ -1,3 +1,4 @@
+import { quotaSpan } from "../../usage/quota-words.ts";
 import type { KeyDraft } from "./key-draft.ts";
 
 /**
@@ -8,6 +9,7 @@ export function restrictionsInWords(draft: KeyDraft): string {
   const [rate, quota] = [draft.requestsPerMinute.trim(), draft.quota.trim()];
   if (appIds.length === 0 && rate === "" && quota === "") return "Every app, the team’s limit";
   const apps = appIds.length === 0 ? "Every app" : appIds.length === 1 ? "1 app" : `${appIds.length} apps`;
-  const period = draft.quotaPeriod === "QUOTA_PERIOD_DAY" ? "day" : "month";
-  return [apps, rate && `${rate} a minute`, quota && `${quota} a ${period}`].filter(Boolean).join(", ");
+  return [apps, rate && `${rate} a minute`, quota && `${quota} a ${quotaSpan(draft.quotaPeriod)}`]
+    .filter(Boolean)
+    .join(", ");
 }
